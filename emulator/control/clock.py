@@ -108,11 +108,6 @@ def read_drain(value: Json) -> DrainRequest:
     )
 
 
-def read_undoable(value: Json) -> bool:
-    """The body of a jump to what is due next, which may be missing (null). Raises: InvalidInput."""
-    return Fields({} if value is None else value, "", ("undoable",)).get("undoable", boolean, False)
-
-
 def read_rate(value: Json, path: str) -> float:
     """How fast a clock goes. Raises: InvalidInput."""
     rate = read_number(value, path)
@@ -213,7 +208,9 @@ async def _check_exists(call: ControlCall, until: UntilCondition) -> None:
 
 
 async def advance_to_next(call: ControlCall) -> Advance:
-    moving = call.world.move(WorldClock.advance_to_next, undoable=read_undoable(call.body))
+    body = call.body
+    undoable = Fields({} if body is None else body, "", ("undoable",)).get("undoable", boolean, False)
+    moving = call.world.move(WorldClock.advance_to_next, undoable=undoable)
     return advance_view(await _while_wanted(call, moving))
 
 
@@ -228,8 +225,7 @@ async def _while_wanted(call: ControlCall, moving: Coroutine[None, None, Advance
 
     Raises Conflict when the client has disconnected; the answer is not sent.
     """
-    loop = asyncio.get_running_loop()
-    move, leaving = loop.create_task(moving), loop.create_task(_gone(call))
+    move, leaving = asyncio.ensure_future(moving), asyncio.ensure_future(call.request.gone())
     try:
         await asyncio.wait((move, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not move.done():
@@ -241,10 +237,6 @@ async def _while_wanted(call: ControlCall, moving: Coroutine[None, None, Advance
     if move.cancelled():
         raise Conflict(f"the move was given up, the clock stands at {iso(call.world.clock.now_ms)}")
     return move.result()
-
-
-async def _gone(call: ControlCall) -> None:
-    await call.request.gone()
 
 
 ROUTES: tuple[ControlRoute, ...] = (

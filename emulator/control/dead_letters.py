@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
 from emulator.control.messages import DEFAULT_LIMIT, FILTERS, MAX_LIMIT, PAGE, read_filter
-from emulator.control.records import TWIN, Instant, InstantMs, Status, Text, View, run_number_of, run_of
+from emulator.control.records import TWIN, Instant, InstantMs, Status, Text, View, run_number_of, run_of, source_of
 from emulator.core.model.messages import CreatedBy
 from emulator.core.model.options import Method
 from emulator.core.record import AccountId, DeadLetterId, MessageId
@@ -105,21 +105,16 @@ def dead_letter_view(entry: DeadLetterEntry, state: StateView, prefix: str) -> L
     outcome = shown_outcome(entry.outcome, message)
     response = outcome.response
     failed = failed_call(message, response, prefix)
+    actions: tuple[Remedy, ...] = (Remedy.RETRY, Remedy.DELETE)
+    if is_run:
+        actions = remedies_of_run(has_failure_function_failed=entry.callback_state is CallbackState.FAIL)
     return ListedDeadLetter(
         dead_letter_id=entry.dead_letter_id,
         kind=DeadLetterKind.RUN if is_run else DeadLetterKind.MESSAGE,
         message_id=message.message_id,
         account_id=message.account_id,
-        method=message.method,
-        url=message.url,
-        created_ms=message.created_ms,
-        created_by=message.source.created_by,
+        **source_of(message),
         labels=entry.run_labels or message.policy.labels,
-        schedule_id=message.source.schedule_id,
-        queue=message.policy.queue,
-        url_group=message.source.url_group,
-        flow_control_key=message.policy.flow_key,
-        source_message_id=message.source.source_message_id,
         max_attempts=message.policy.max_retries + 1,
         failed_ms=entry.failed_ms,
         expires_ms=entry.failed_ms + state.accounts[message.account_id].account.max_dlq_retention_time_milis,
@@ -127,19 +122,13 @@ def dead_letter_view(entry: DeadLetterEntry, state: StateView, prefix: str) -> L
         last_error=outcome.error,
         last_result=answered(outcome, entry.answered_by),
         excerpt=None if response is None else said_of(decompressed(response, ()).body) or None,
-        actions=_actions(entry),
+        actions=actions,
         workflow_run_id=run_of(message) if is_run else UNSET,
         workflow_run_number=run_number_of(message) if is_run else UNSET,
         step=failed.step if is_run else UNSET,
         where=where_failed(failed) if is_run else UNSET,
         failure_function=entry.callback_state if is_run else UNSET,
     )
-
-
-def _actions(entry: DeadLetterEntry) -> tuple[Remedy, ...]:
-    if entry.run_number is None:
-        return (Remedy.RETRY, Remedy.DELETE)
-    return remedies_of_run(has_failure_function_failed=entry.callback_state is CallbackState.FAIL)
 
 
 def remedies_of_run(*, has_failure_function_failed: bool) -> tuple[Remedy, ...]:

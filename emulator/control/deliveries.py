@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer, encoded
@@ -29,6 +30,7 @@ from emulator.control.records import (
     chaos_view,
     dropped_view,
     run_of,
+    source_of,
     step_name_of,
     values_by_name,
 )
@@ -143,8 +145,7 @@ def brief_view(delivery: history.RecordedDelivery, *, redact: bool) -> BriefDeli
         message_id=message.message_id,
         attempt=delivery.attempt,
         attempts=message.policy.max_retries + 1,
-        method=message.method,
-        url=message.url,
+        **source_of(message),
         via=outcome.via,
         status=None if response is None else response.status,
         error=outcome.error,
@@ -152,14 +153,7 @@ def brief_view(delivery: history.RecordedDelivery, *, redact: bool) -> BriefDeli
         retry=_retry(delivery),
         duration_ms=delivery.finished_ms - delivery.at_ms,
         took_ms=outcome.took_ms,
-        created_ms=message.created_ms,
-        created_by=message.source.created_by,
-        schedule_id=message.source.schedule_id,
-        queue=message.policy.queue,
-        url_group=message.source.url_group,
-        flow_control_key=message.policy.flow_key,
         labels=message.policy.labels,
-        source_message_id=message.source.source_message_id,
         request_bytes=None if is_hidden else messages.delivered_bytes(message),
         response_bytes=None if is_hidden or response is None else len(response.body),
         workflow_run_id=run_of(message),
@@ -247,6 +241,9 @@ def delivery_view(delivery: history.RecordedDelivery, *, redact: bool) -> Delive
         body = shown_body(body, message.policy.redaction)
         outcome = shown_outcome(outcome, message)
     text, base64 = _content(body)
+    response: DeliveryResponse | None = None
+    if outcome.response is not None:
+        response = (_short_response if len(outcome.response.body) <= _SHORT_BODY else _response)(outcome.response)
     return Delivery(
         seq=delivery.seq,
         at_ms=delivery.at_ms,
@@ -264,7 +261,7 @@ def delivery_view(delivery: history.RecordedDelivery, *, redact: bool) -> Delive
         body=text,
         body_base64=base64,
         via=outcome.via,
-        response=None if outcome.response is None else _response_view(outcome.response),
+        response=response,
         error=outcome.error,
         duration_ms=delivery.finished_ms - delivery.at_ms,
         took_ms=outcome.took_ms,
@@ -272,10 +269,6 @@ def delivery_view(delivery: history.RecordedDelivery, *, redact: bool) -> Delive
         chaos=_chaos(delivery),
         redelivery=delivery.outcome.redelivery or UNSET,
     )
-
-
-def _response_view(response: messages.Response) -> DeliveryResponse:
-    return _short_response(response) if len(response.body) <= _SHORT_BODY else _response(response)
 
 
 def _response(response: messages.Response) -> DeliveryResponse:
@@ -313,11 +306,6 @@ class DeliveryCount(View):
     messages: WholeNumber  #: How many messages they are of.
 
 
-def count_view(count: history.DeliveryCount) -> DeliveryCount:
-    """How many attempts fit."""
-    return DeliveryCount(attempts=count.attempts, messages=count.messages)
-
-
 class DeliveryPage(View):
     """A page of the delivery journal."""
 
@@ -342,7 +330,7 @@ async def list_deliveries(call: ControlCall) -> DeliveryPage:
             encoded(brief_view(each, redact=redact) if brief else delivery_view(each, redact=redact)) for each in found
         ),
         cursor=page.cursor,
-        count=count_view(await recorded.count_deliveries(query)) if counts else UNSET,
+        count=DeliveryCount(**asdict(await recorded.count_deliveries(query))) if counts else UNSET,
         dropped=dropped_view(recorded.dropped_deliveries),
     )
 

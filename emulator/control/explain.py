@@ -8,7 +8,7 @@ asked with what was recorded; who answered an attempt and what held a message is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeGuard, assert_never
+from typing import Any, assert_never
 
 from emulator.control import waiting
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute, read_shown
@@ -35,7 +35,6 @@ from emulator.control.reasons import (
 )
 from emulator.core.errors import NotFound
 from emulator.core.model.messages import CreatedBy, EventState, Message, Phase, Progress
-from emulator.core.model.options import RunPart
 from emulator.core.record import DeadLetterId, MessageId
 from emulator.core.rules import retries
 from emulator.core.rules.publishing import DEDUPLICATION_MS
@@ -44,6 +43,7 @@ from emulator.queries.history import (
     HOLDS,
     Annotation,
     AnnotationKind,
+    AnsweringRule,
     Entry,
     LoggedEvent,
     MessageLog,
@@ -55,7 +55,6 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.reasons import answered, arithmetic, disturbed, held_by, not_applied, of_real_time
 from emulator.wire.redaction import shown_outcome
 from emulator.wire.times import format_duration, iso
-from emulator.worlds.world import World
 
 _HOLD_KINDS = {annotation: hold for hold, annotation in HOLDS.items()}
 _ENDS = {
@@ -71,13 +70,10 @@ _REMOVALS = {
 
 
 async def explain_message(call: ControlCall) -> Explanation:
-    await call.world.current_state()
-    redact = read_shown(call.parts.query)
-    return await explain(call.world, MessageId(call.name), call.dialect, redact=redact)
-
-
-async def explain(world: World, message_id: MessageId, dialect: Dialect, *, redact: bool) -> Explanation:
     """The reason chain of a message, live or ended. Raises NotFound for an id that no message has had."""
+    world, message_id = call.world, MessageId(call.name)
+    await world.current_state()
+    redact = read_shown(call.parts.query)
     state = world.state
     while True:
         before = state.messages.get(message_id)
@@ -90,7 +86,7 @@ async def explain(world: World, message_id: MessageId, dialect: Dialect, *, reda
         hint = f"; history up to {iso(dropped)} is not kept any more (--keep-history)" if dropped else ""
         raise NotFound("message", message_id, hint)
     has_left = message_id not in waiting.not_left(world)
-    return Chain(state, log, dialect, redact=redact, has_left=has_left).explanation()
+    return Chain(state, log, call.dialect, redact=redact, has_left=has_left).explanation()
 
 
 class Chain:
@@ -200,9 +196,7 @@ class Chain:
             via=outcome.via,
             status=None if outcome.response is None else outcome.response.status,
             error=outcome.error,
-            rule_id=None if rule is None else rule.rule_id,
-            rule_url=None if rule is None else rule.url,
-            forward_to=None if rule is None else rule.forward_to,
+            **_rule_fields(rule),
         )
 
     def _under_way(self, progress: Progress) -> Attempted:
@@ -225,9 +219,7 @@ class Chain:
             text=f"attempt {number} {text}",
             attempt=number,
             due_ms=None if dispatch.outcome is None else progress.due_ms,
-            rule_id=None if rule is None else rule.rule_id,
-            rule_url=None if rule is None else rule.url,
-            forward_to=None if rule is None else rule.forward_to,
+            **_rule_fields(rule),
         )
 
     def _logged(self, entry: LoggedEvent, entries: tuple[Entry, ...], last: RecordedAttempt | None) -> Iterator[Reason]:
@@ -242,7 +234,8 @@ class Chain:
             case EventState.FAILED:
                 is_final = last is not None and last.outcome.non_retryable
                 why = "the answer asked for no further attempt" if is_final else self._no_retries_left()
-                letter = next((each.name for each in entries if _is_dead_letter(each)), None)
+                annotations = (each for each in entries if isinstance(each, Annotation))
+                letter = next((each.name for each in annotations if each.kind is AnnotationKind.DEAD_LETTER), None)
                 it_is = "" if letter is None else f"; it is dead letter {letter}"
                 self._summaries[Phase.FAILED] = f"Failed at {at}: {self._last_attempt}; {why}."
                 yield Failed(
@@ -361,17 +354,20 @@ def _created(message: Message) -> Created:
     )
 
 
-def _part_in_run(message: Message, part: RunPart) -> str:
-    """What a message that was published into a workflow run is there for."""
-    step = step_of(message)
-    of = "" if step is None else f'step "{step.step_name}" of '
-    return f"to begin workflow run {part.run_id}" if part.is_init else f"for {of}workflow run {part.run_id}"
+def _rule_fields(rule: AnsweringRule | None) -> dict[str, Any]:
+    """The fields of an attempt that say which rule decided it."""
+    if rule is None:
+        return {"rule_id": None, "rule_url": None, "forward_to": None}
+    return {"rule_id": rule.rule_id, "rule_url": rule.url, "forward_to": rule.forward_to}
 
 
 def _maker(message: Message) -> str:
     match message.source.created_by:
         case CreatedBy.PUBLISH | CreatedBy.BATCH if message.run is not None:
-            return f"published by {message.source.caller_ip} {_part_in_run(message, message.run)}"
+            step = step_of(message)
+            into = "for" if step is None else f'for step "{step.step_name}" of'
+            into = "to begin" if message.run.is_init else into
+            return f"published by {message.source.caller_ip} {into} workflow run {message.run.run_id}"
         case CreatedBy.PUBLISH:
             return f"published by {message.source.caller_ip}"
         case CreatedBy.BATCH:
@@ -426,10 +422,6 @@ def _end_of_hold(following: tuple[Entry, ...]) -> int | None:
         elif isinstance(entry, LoggedEvent) and entry.state in (EventState.ACTIVE, EventState.CANCELED):
             return entry.at_ms
     return None
-
-
-def _is_dead_letter(entry: Entry) -> TypeGuard[Annotation]:
-    return isinstance(entry, Annotation) and entry.kind is AnnotationKind.DEAD_LETTER
 
 
 def _after(attempts: int) -> str:

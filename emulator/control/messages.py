@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta, UnsetType
@@ -19,6 +19,7 @@ from emulator.control.records import (
     dropped_view,
     run_number_of,
     run_of,
+    source_of,
     step_name_of,
 )
 from emulator.core.errors import InvalidInput
@@ -26,10 +27,8 @@ from emulator.core.language.text import excerpt
 from emulator.core.model.messages import CreatedBy, Phase, Progress
 from emulator.core.model.options import Method
 from emulator.core.record import AccountId, DeadLetterId, MessageId
-from emulator.core.state import StateView
 from emulator.queries.history import (
     LIVE,
-    AsOf,
     HistoryFilter,
     MessageProgress,
     MessageQuery,
@@ -120,20 +119,6 @@ class MessagePage(View):
     dropped: Dropped | UnsetType
 
 
-def listed(state: StateView, at: AsOf, recorded: Iterable[MessageProgress]) -> tuple[ListedMessage, ...]:
-    """The messages of a page of history, each with its state."""
-    letters = {
-        letter.message_id: letter.dead_letter_id
-        for owner in state.accounts.values()
-        for letter in owner.dead_letters.values()
-    }
-    return tuple(
-        # History is the later of the two.
-        _listed(each, at.live[each.message.message_id] if each.ended is None else None, letters)
-        for each in recorded
-    )
-
-
 def _listed(
     recorded: MessageProgress, progress: Progress | None, letters: Mapping[MessageId, DeadLetterId]
 ) -> ListedMessage:
@@ -147,16 +132,8 @@ def _listed(
     return ListedMessage(
         message_id=message.message_id,
         account_id=message.account_id,
-        method=message.method,
-        url=message.url,
-        created_ms=message.created_ms,
-        created_by=message.source.created_by,
+        **source_of(message),
         labels=message.policy.labels,
-        schedule_id=message.source.schedule_id,
-        queue=message.policy.queue,
-        url_group=message.source.url_group,
-        flow_control_key=message.policy.flow_key,
-        source_message_id=message.source.source_message_id,
         state=phase,
         attempts=recorded.attempts,
         max_attempts=message.policy.max_retries + 1,
@@ -178,8 +155,17 @@ async def list_messages(call: ControlCall) -> MessagePage:
     query = read_message_query(call.parts.query)
     at = as_of(await call.world.current_state())
     page = await call.world.logs.page(query, at)
-    found = listed(call.world.state, at, page.items)
-    return MessagePage(messages=found, cursor=page.cursor, dropped=dropped_view(call.world.history.dropped))
+    letters = {
+        letter.message_id: letter.dead_letter_id
+        for owner in call.world.state.accounts.values()
+        for letter in owner.dead_letters.values()
+    }
+    found = (
+        # History is the later of the two.
+        _listed(each, at.live[each.message.message_id] if each.ended is None else None, letters)
+        for each in page.items
+    )
+    return MessagePage(messages=tuple(found), cursor=page.cursor, dropped=dropped_view(call.world.history.dropped))
 
 
 ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/messages", list_messages, OWN_QUERY),)

@@ -129,6 +129,22 @@ def of_message(message: Message) -> dict[str, Any]:
     }
 
 
+def source_of(message: Message) -> dict[str, Any]:
+    """The fields of an entry of a list that say what the message is and what made it."""
+    source, policy = message.source, message.policy
+    return {
+        "method": message.method,
+        "url": message.url,
+        "created_ms": message.created_ms,
+        "created_by": source.created_by,
+        "schedule_id": source.schedule_id,
+        "queue": policy.queue,
+        "url_group": source.url_group,
+        "flow_control_key": policy.flow_key,
+        "source_message_id": source.source_message_id,
+    }
+
+
 def rate_view(rate: float) -> int | float:
     """A clock's rate; a whole one is an integer."""
     return int(rate) if rate.is_integer() else rate

@@ -5,7 +5,7 @@ A field that a step does not have is left out; one that has no value is null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -19,7 +19,6 @@ from emulator.control.waiting import not_left
 from emulator.core.model.messages import Phase
 from emulator.core.model.workflows import RunState
 from emulator.core.record import AccountId, MessageId, RunId
-from emulator.core.state import StateView
 from emulator.queries import workflow_runs
 from emulator.queries.history import HistoryFilter
 from emulator.queries.workflow_runs import RunQuery, StepState
@@ -167,16 +166,6 @@ class RunCount(View):
     canceled: Count  #: RUN_CANCELED.
 
 
-def count_view(count: Mapping[RunState, int]) -> RunCount:
-    """How many runs fit."""
-    return RunCount(
-        active=count[RunState.STARTED],
-        success=count[RunState.SUCCESS],
-        failed=count[RunState.FAILED],
-        canceled=count[RunState.CANCELED],
-    )
-
-
 class RunPage(View):
     """A page of runs, the newest first."""
 
@@ -227,7 +216,17 @@ def run_view(
             for group in log.groups
         ),
         trials=tuple(RunTrial(state=each.state, **asdict(_message(each.message, shown))) for each in log.trials),
-        waiting=tuple(_awaited(each) for each in waits),
+        waiting=tuple(
+            RunAwaited(
+                kind=each.kind,
+                step=each.step,
+                subject=each.subject or None,
+                since_ms=each.since_ms,
+                until_ms=each.until_ms,
+                text=awaited_text(each),
+            )
+            for each in waits
+        ),
         actions=actions,
         failure=failure,
         failure_function=None if log.failure is None else _message(log.failure, shown),
@@ -237,16 +236,6 @@ def run_view(
             if each.number != log.recorded.run.number
         )[:MAX_SAME_ID],
     )
-
-
-def run_actions(log: RunLog, state: StateView) -> tuple[Remedy, ...]:
-    """What can be done with a run in its present state."""
-    ending, owner = log.recorded.summary.ending, state.accounts[log.recorded.run.account_id]
-    if ending is None:
-        return (Remedy.CANCEL,)
-    if ending.dead_letter_id is None or ending.dead_letter_id not in owner.dead_letters:
-        return ()
-    return remedies_of_run(has_failure_function_failed=log.failure is not None and log.failure.phase is Phase.FAILED)
 
 
 # -- steps ------------------------------------------------------------------------------------
@@ -284,26 +273,24 @@ def _message(message: workflow_runs.RunMessage, shown: Shown) -> RunMessage:
     )
 
 
-def _awaited(each: Awaited) -> RunAwaited:
-    return RunAwaited(
-        kind=each.kind,
-        step=each.step,
-        subject=each.subject or None,
-        since_ms=each.since_ms,
-        until_ms=each.until_ms,
-        text=awaited_text(each),
-    )
-
-
 async def list_runs(call: ControlCall) -> RunPage:
     given = control_query(call.parts.query, *PARAMETERS)
     query, redact = read_runs(given), given.flag("redact", default=True)
     await call.world.current_state()
     page = await call.world.runs.summaries(query)
+    count: RunCount | UnsetType = UNSET
+    if given.flag("count"):
+        of = await call.world.runs.count(query)
+        count = RunCount(
+            active=of[RunState.STARTED],
+            success=of[RunState.SUCCESS],
+            failed=of[RunState.FAILED],
+            canceled=of[RunState.CANCELED],
+        )
     return RunPage(
         runs=tuple(summary_view(each, redact=redact) for each in page.items),
         cursor=page.cursor,
-        count=count_view(await call.world.runs.count(query)) if given.flag("count") else UNSET,
+        count=count,
         dropped=dropped_view(call.world.history.dropped),
     )
 
@@ -314,7 +301,13 @@ async def get_run(call: ControlCall) -> Run:
     log = await call.world.runs.find(RunId(call.name), number=number)
     same_id = await call.world.runs.with_id(RunId(call.name), MAX_SAME_ID + 1)
     waits = awaited(log, not_left(call.world))
-    actions = run_actions(log, call.world.state)
+    ending = log.recorded.summary.ending
+    actions: tuple[Remedy, ...] = ()
+    if ending is None:
+        actions = (Remedy.CANCEL,)
+    elif ending.dead_letter_id in call.world.state.accounts[log.recorded.run.account_id].dead_letters:
+        has_failed = log.failure is not None and log.failure.phase is Phase.FAILED
+        actions = remedies_of_run(has_failure_function_failed=has_failed)
     return run_view(log, same_id, waits, actions, call.dialect.header_prefix, redact=redact)
 
 

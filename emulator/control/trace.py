@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import IO
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from starlette.responses import Response, StreamingResponse
 
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
@@ -28,11 +28,11 @@ from emulator.control.records import dropped_view
 from emulator.core.language.text import by_canonical_name
 from emulator.core.model import messages
 from emulator.core.model.messages import EventState, Message
-from emulator.core.model.options import CallbackOptions, FlowControl, Redaction
+from emulator.core.model.options import CallbackOptions, Redaction
 from emulator.core.record import Headers
 from emulator.core.rules.options import delivered_headers
 from emulator.journal.history import History
-from emulator.queries.history import Dropped, Event, RecordedDelivery
+from emulator.queries.history import Event, RecordedDelivery
 from emulator.wire.json_reader import Json
 from emulator.wire.messaging.outgoing import headers_of_attempt
 from emulator.wire.reasons import disturbed, is_duplicate
@@ -149,20 +149,11 @@ def attempt_line(delivery: RecordedDelivery) -> str:
     return _canonical(line)
 
 
-def dropped_line(dropped: Dropped) -> str:
-    """The first line of a trace whose oldest entries are not kept any more."""
-    return _canonical({"dropped": msgspec.to_builtins(dropped_view(dropped))})
-
-
-def closing_line(sha256_hex: str) -> str:
-    """The last line: the digest of all lines before it."""
-    return _canonical({"sha256": sha256_hex})
-
-
 # -- parts of a line --------------------------------------------------------------------------
 
 
 def _asked(message: Message) -> dict[str, Json]:
+    flow = message.policy.flow_control
     return {
         "method": message.method.value,
         "headers": _headers(message.headers, message.policy.redaction),
@@ -178,7 +169,7 @@ def _asked(message: Message) -> dict[str, Json]:
         "queue": message.policy.queue,
         "schedule": message.source.schedule_id,
         "labels": list(message.policy.labels) or None,
-        "flow_control": _flow_control(message.policy.flow_control),
+        "flow_control": None if flow is None else asdict(flow),
         "source": message.source.source_message_id,
     }
 
@@ -188,12 +179,6 @@ def _callback(callback: CallbackOptions | None, redaction: Redaction | None) -> 
         return None
     headers = _headers(delivered_headers(callback.options), redaction, callback.options.redaction)
     return {"url": callback.url, "headers": headers}
-
-
-def _flow_control(flow: FlowControl | None) -> dict[str, Json] | None:
-    if flow is None:
-        return None
-    return {"key": flow.key, "parallelism": flow.parallelism, "rate": flow.rate, "period_ms": flow.period_ms}
 
 
 def _response(response: messages.Response, message: Message) -> dict[str, Json]:
@@ -242,7 +227,8 @@ def _stable(content: bytes) -> bytes:
                 return _canonical({name: _callback_field(name, body[name]) for name in body}).encode("ascii")
         except (ValueError, RecursionError):
             pass  # Not JSON, or nested deeper than anything we send: bytes like any others.
-    return _masked_bytes(content)
+    # Every byte is one character of Latin-1, and the masks are about ASCII alone.
+    return _masked_text(content.decode("latin-1")).encode("latin-1")
 
 
 def _callback_field(name: str, value: Json) -> Json:
@@ -291,11 +277,6 @@ def _masked_text(text: str) -> str:
     return text
 
 
-def _masked_bytes(content: bytes) -> bytes:
-    # Every byte is one character of Latin-1, and the masks are about ASCII alone.
-    return _masked_text(content.decode("latin-1")).encode("latin-1")
-
-
 # A longer trace is laid down on the disk before it is sent.
 _IN_MEMORY = 16 * 1024 * 1024
 _PIECE_BYTES = 1024 * 1024
@@ -321,7 +302,7 @@ async def get_trace(call: ControlCall) -> Response:
 async def _write(history: History, file: IO[bytes]) -> None:
     digest = hashlib.sha256()
     if history.dropped.seq:
-        first = dropped_line(history.dropped).encode() + b"\n"
+        first = _canonical({"dropped": msgspec.to_builtins(dropped_view(history.dropped))}).encode() + b"\n"
         digest.update(first)
         file.write(first)
     async for entry in history.trace():
@@ -329,7 +310,8 @@ async def _write(history: History, file: IO[bytes]) -> None:
         encoded = line.encode() + b"\n"
         digest.update(encoded)
         file.write(encoded)
-    file.write(closing_line(digest.hexdigest()).encode() + b"\n")
+    # The last line: the digest of all lines before it.
+    file.write(_canonical({"sha256": digest.hexdigest()}).encode() + b"\n")
 
 
 async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:

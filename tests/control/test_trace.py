@@ -17,6 +17,7 @@ from emulator.core.model.messages import AttemptOutcome, EventState, Message, Re
 from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, Method, Redaction
 from emulator.core.record import AccountId, FlowKey, GroupName, Headers, MessageId, QueueName, ScheduleId
 from emulator.queries.history import Event, RecordedDelivery
+from tests.harness.emulators import InProcess, with_emulator
 from tests.harness.simulations import changed, make_message
 
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -168,8 +169,11 @@ def test_attempt_without_response_has_its_error() -> None:
     assert [line[key] for key in ("error", "via", "topic", "schedule", "headers")] == ["refused", "rule", "g", "s", {}]
 
 
-def test_closing_line() -> None:
-    assert trace.closing_line(EMPTY) == '{"sha256":"' + EMPTY + '"}'
+@with_emulator()
+async def test_the_last_line_is_the_digest_of_those_before_it(emulator: InProcess) -> None:
+    await emulator.publish("https://a.test/")
+    *lines, last = (await emulator.control("GET", "/trace")).body.splitlines(keepends=True)
+    assert (len(lines), last) == (4, b'{"sha256":"%b"}\n' % sha256(b"".join(lines)).hexdigest().encode())
 
 
 # -- what is left out -------------------------------------------------------------------------
