@@ -391,11 +391,7 @@ def _move_on(state: State, step: MessageStep, *, due_ms: int | None = None, **ch
     return changed
 
 
-def _end(
-    state: State,
-    step: MessageStep,
-    run: ScheduleRunState,
-) -> Message:
+def _end(state: State, step: MessageStep, run: ScheduleRunState) -> Message:
     """Remove a live message, and give back what it counted on."""
     progress = state.messages.pop(step.message_id)
     phase = step.next_phase(progress.phase)

@@ -8,6 +8,7 @@ a timer that is already due.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from emulator.core import commands
@@ -194,20 +195,13 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
             yield RateWindowOpened(account_id=account_id, key=FlowKey(key), at_ms=state.now_ms)
             yield from attempts.admit_by_key(state, account_id, FlowKey(key))
         case TimerKind.DEDUPLICATION_EXPIRY:
-            yield from _expire_deduplications(state, AccountId(timer.subject))
+            account_id = AccountId(timer.subject)
+            entries = state.accounts[account_id].deduplications.items()
+            expired = takewhile(lambda entry: entry[1][1] <= state.now_ms, entries)
+            yield DeduplicationsExpired(account_id=account_id, keys=tuple(key for key, _ in expired))
         case TimerKind.DEAD_LETTER_EXPIRY:
             yield from dead_letters.expire_dead_letters(state, AccountId(timer.subject))
         case TimerKind.WAIT:
             yield from run_waits.deadline(state, timer.subject)
         case TimerKind.ACCOUNT:
             yield AccountSettled(account_id=AccountId(timer.subject))
-
-
-def _expire_deduplications(state: StateView, account_id: AccountId) -> Decision[None]:
-    owner = state.accounts[account_id]
-    expired: list[str] = []
-    for key, (_, until_ms) in owner.deduplications.items():
-        if until_ms > state.now_ms:
-            break
-        expired.append(key)
-    yield DeduplicationsExpired(account_id=account_id, keys=tuple(expired))

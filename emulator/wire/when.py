@@ -133,12 +133,12 @@ def _forward(schedule: CronSchedule, before_ms: int, at_ms: int) -> Iterator[Off
     if schedule.zone is None:
         return
     # What is moved fires at the end of the gap, so an earlier change can only have lost firings.
-    start_ms = before_ms if schedule.fires_every_minute else at_ms - MINUTE_MS
+    start_ms = before_ms if schedule.calendar.every_minute else at_ms - MINUTE_MS
     for change_ms in _changes(schedule, start_ms, at_ms):
         gap_begins, gap_ends = _local_times(schedule, change_ms)
-        minute = schedule.next_label(gap_begins - 1)
+        minute = schedule.calendar.next_label(gap_begins - 1)
         if minute < gap_ends:
-            effect = Effect.SKIPPED if schedule.fires_every_minute else Effect.MOVED
+            effect = Effect.SKIPPED if schedule.calendar.every_minute else Effect.MOVED
             yield OffsetChange(
                 at_ms=change_ms, from_minute=gap_begins, to_minute=gap_ends, minute=minute, effect=effect
             )
@@ -152,7 +152,7 @@ def _back(schedule: CronSchedule, at_ms: int) -> Iterator[OffsetChange]:
     for change_ms in _changes(schedule, at_ms - DAY_MS, at_ms + DAY_MS):
         repeat_ends, repeat_begins = _local_times(schedule, change_ms)
         if repeat_begins <= local < repeat_ends:
-            effect = Effect.BOTH_PASSES if schedule.fires_in_both_passes else Effect.FIRST_PASS
+            effect = Effect.BOTH_PASSES if schedule.calendar.every_hour else Effect.FIRST_PASS
             yield OffsetChange(
                 at_ms=change_ms, from_minute=repeat_ends, to_minute=repeat_begins, minute=local, effect=effect
             )

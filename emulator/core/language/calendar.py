@@ -105,8 +105,8 @@ class CronCalendar(Record):
 
     `weekday_patterns[w]` marks the days with a matching day of the week in a month that begins on
     weekday `w` (0 is Sunday). `either_day`: both day fields restrict, so that one of them is
-    enough; otherwise both have to match. `every_minute`: the minute field is a wildcard, `every_hour`: the hour
-    field is.
+    enough; otherwise both have to match. `every_minute`: the minute field is a wildcard, so that what the
+    clock skips is lost. `every_hour`: the hour field is, so that an hour that comes twice counts twice (D-011).
     """
 
     minutes: int
@@ -119,7 +119,7 @@ class CronCalendar(Record):
     every_hour: bool
 
     def next_label(self, label: int) -> int:
-        """The first matching label after `label`."""
+        """The first matching label after `label`, whatever the clock of a zone does."""
         label += 1
         day, minute_of_day = divmod(label, DAY_MINUTES)
         month = month_of(day)

@@ -61,23 +61,6 @@ class CronSchedule:
             return self.calendar.next_label(minute) * MINUTE_MS
         return calendar.next_minute(self.calendar, self.zone, minute + 1) * MINUTE_MS
 
-    @property
-    def fires_every_minute(self) -> bool:
-        """Whether the minutes are a wildcard, so that what the clock skips is lost (D-011)."""
-        return self.calendar.every_minute
-
-    @property
-    def fires_in_both_passes(self) -> bool:
-        """Whether the hours are a wildcard, so that an hour that comes twice counts twice (D-011)."""
-        return self.calendar.every_hour
-
-    def next_label(self, label: int) -> int:
-        """The first local time after another one that the fields match, whatever the clock of the zone does.
-
-        Units: minutes since the epoch as the zone's clock shows them, read as if it were UTC.
-        """
-        return self.calendar.next_label(label)
-
     def offset_minutes(self, instant_ms: int) -> int:
         """How many minutes the zone's clock is ahead of UTC at an instant; negative west of it."""
         return 0 if self.zone is None else calendar.offset_at(self.zone, instant_ms // MINUTE_MS)

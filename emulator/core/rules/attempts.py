@@ -144,17 +144,13 @@ def admit_waiting(state: StateView, message: Message) -> Decision[None]:
     if message.policy.queue is not None:
         slot = QueueSlot(queue=message.policy.queue, message_id=message.message_id)
     if slot is not None:
-        yield from _release_slot(state, message.account_id, slot)
+        held = state.accounts[message.account_id].queue_slots[slot.queue]
+        if held.get(slot.message_id) == 0:
+            yield QueueSlotReleased(message_id=slot.message_id, account_id=message.account_id, queue=slot.queue)
+            yield from admit_from_queue(state, message.account_id, slot.queue)
     if message.policy.flow_control is not None:
         yield from admit_by_key(state, message.account_id, message.policy.flow_control.key)
     yield from admit_globally(state, message.account_id)
-
-
-def _release_slot(state: StateView, account_id: AccountId, slot: QueueSlot) -> Decision[None]:
-    slots = state.accounts[account_id].queue_slots[slot.queue]
-    if slots.get(slot.message_id) == 0:
-        yield QueueSlotReleased(message_id=slot.message_id, account_id=account_id, queue=slot.queue)
-        yield from admit_from_queue(state, account_id, slot.queue)
 
 
 def admit_from_queue(state: StateView, account_id: AccountId, name: QueueName) -> Decision[None]:

@@ -54,23 +54,20 @@ def _answer(
     state: StateView, progress: Progress, decides: DestinationRule | None, disturbing: Sequence[DestinationRule]
 ) -> ScriptedAnswer:
     """`disturbing` are rules without an answer of their own; one of the two is given."""
-    respond, latency_ms = None, 0
+    respond, latency_ms, added_ms, disturbance = None, 0, 0, None
     if decides is not None:
         responses = decides.responses
         respond = responses[min(decides.used, len(responses) - 1)] if responses else None
         latency_ms = _latency_ms(state, decides, progress, decides if respond is None else respond)
-    if not disturbing and decides is not None and not _is_disturbing(decides, respond):
-        return ScriptedAnswer(
-            rule_id=decides.rule_id,
-            respond=respond,
-            forward_to=decides.forward_to,
-            fault=decides.fault,
-            latency_ms=latency_ms,
-        )
-    added_ms = sum(_latency_ms(state, rule, progress, rule) for rule in disturbing)
     rules = [rule for rule in (decides, *disturbing) if rule is not None]
-    by_chance = decides is not None and decides.chance is not None
-    is_range = decides is not None and (decides if respond is None else respond).latest_ms is not None
+    if disturbing or _is_disturbing(rules[0], respond):
+        is_range = decides is not None and (decides if respond is None else respond).latest_ms is not None
+        added_ms = sum(_latency_ms(state, rule, progress, rule) for rule in disturbing)
+        disturbance = Disturbance(
+            is_answered=decides is not None and decides.chance is not None,
+            latency_ms=added_ms + (latency_ms if is_range else 0),
+            is_postponed=progress.message.policy.queue is None and any(rule.reorder_ms is not None for rule in rules),
+        )
     return ScriptedAnswer(
         rule_id=rules[0].rule_id,
         respond=respond,
@@ -78,11 +75,7 @@ def _answer(
         fault=None if decides is None else decides.fault,
         latency_ms=latency_ms + added_ms,
         duplicate_ms=min((rule.duplicate_ms for rule in rules if rule.duplicate_ms is not None), default=None),
-        disturbance=Disturbance(
-            is_answered=by_chance,
-            latency_ms=added_ms + (latency_ms if is_range else 0),
-            is_postponed=progress.message.policy.queue is None and any(rule.reorder_ms is not None for rule in rules),
-        ),
+        disturbance=disturbance,
         others=tuple(rule.rule_id for rule in rules[1:]),
     )
 

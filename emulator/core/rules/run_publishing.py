@@ -14,7 +14,7 @@ from emulator.core.commands import Publish, PublishBatch, PublishItem
 from emulator.core.errors import InvalidRunMessage, LimitReached, Refused, RunOver
 from emulator.core.message_facts import PublishDeduplicated
 from emulator.core.model.messages import Accepted, BatchReply, CreatedBy, PublishedMessage, PublishReply, Source
-from emulator.core.model.options import CallType, DestinationKind, RunOptions
+from emulator.core.model.options import CallType, DestinationKind
 from emulator.core.model.workflows import WorkflowRun, WorkflowStep, listed_bytes, steps_body
 from emulator.core.record import AccountId, DeadLetterId, Record, RunId
 from emulator.core.rules import limits, publishing, runs
@@ -36,7 +36,6 @@ class RunPublishPlan(Record):
 
     account_id: AccountId
     item: PublishItem
-    part: RunOptions
     created_by: CreatedBy
 
 
@@ -109,7 +108,7 @@ def plan(
         )
     if run is not None and item.invoker is not None:
         runs.check_invocation(state, run, item.invoker)
-    return RunPublishPlan(account_id=account_id, item=item, part=part, created_by=created_by)
+    return RunPublishPlan(account_id=account_id, item=item, created_by=created_by)
 
 
 def check_message(state: StateView, account_id: AccountId, item: PublishItem, *, counts: int) -> None:
@@ -135,7 +134,8 @@ def check_message(state: StateView, account_id: AccountId, item: PublishItem, *,
 
 def carry_out(state: StateView, planned: RunPublishPlan) -> Decision[PublishedMessage]:
     """Begin the run, or add to it; an init message of an active run sends nothing, but for its handshake (D-452)."""
-    item, part = planned.item, planned.part
+    item, part = planned.item, planned.item.options.workflow
+    assert part is not None
     owner = state.accounts[planned.account_id]
     url = item.destination.url or item.destination.text
     run = owner.runs.get(part.run_id)
