@@ -191,14 +191,15 @@ def _is_so(state: StateView, until: UntilCondition, made: int) -> bool:
 
 
 # Each takes as much disk space as the world's history.
-MOST = 100
+_MOST = 100
 
 
 class UndoableAdvances:
     """The world before each of its latest undoable advances, as files that last as long as the world object."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, most: int = _MOST) -> None:
         self.snapshots = Snapshots(folder)
+        self._most = most
         self._names: list[str] = []
         self._made = 0
 
@@ -218,7 +219,7 @@ class UndoableAdvances:
         name = f"before-{self._made}"
         await self.snapshots.save(name, store)
         self._names.append(name)
-        if len(self._names) > MOST:
+        if len(self._names) > self._most:
             await self.forget(self._names[0])
         return name
 

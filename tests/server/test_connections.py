@@ -103,36 +103,20 @@ class Written(asyncio.Transport):
 
 
 @on_loop
-async def test_head_and_body_of_an_answer_leave_together() -> None:
+async def test_head_and_body_of_an_answer_leave_together_and_what_nothing_follows_at_once() -> None:
+    """A stream of events begins with a head, and may then be silent for long."""
     written = Written()
     transport = JoiningTransport(written, asyncio.get_running_loop())
     for answer in (b"1", b"2"):
         transport.write(b"head")
         transport.write(b"body" + answer)
     await asyncio.sleep(0)
-
-    assert written.calls == [b"headbody1", b"headbody2"]
-
-
-@on_loop
-async def test_what_nothing_follows_leaves_at_once() -> None:
-    """A stream of events begins with a head, and may then be silent for long."""
-    written = Written()
-    transport = JoiningTransport(written, asyncio.get_running_loop())
-    transport.write(b"head")
-    await asyncio.sleep(0)
-    transport.write(b"event")
-    await asyncio.sleep(0)
-
-    assert written.calls == [b"head", b"event"]
-
-
-@on_loop
-async def test_what_was_written_leaves_before_the_end_of_the_connection() -> None:
-    written = Written()
-    transport = JoiningTransport(written, asyncio.get_running_loop())
-    transport.write(b"head")
+    for alone in (b"head", b"event"):
+        transport.write(alone)
+        await asyncio.sleep(0)
+    # What was written leaves before the end of the connection.
+    transport.write(b"last")
     transport.close()
     await asyncio.sleep(0)
 
-    assert written.calls == [b"head", b"closed"]
+    assert written.calls == [b"headbody1", b"headbody2", b"head", b"event", b"last", b"closed"]

@@ -12,7 +12,7 @@ import pytest
 
 from emulator.server import logs
 from emulator.server.logs import DeliveryLog
-from tests.harness.emulators import in_process
+from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 
 
@@ -62,20 +62,14 @@ def test_a_traceback_is_indented_so_that_no_line_of_it_looks_like_an_entry() -> 
 HOOK = "https://api.test/hook"
 
 
-def test_a_refused_firing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+@with_emulator()
+async def test_a_refused_firing_is_logged(emulator: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     """D-263."""
-
-    @on_loop
-    async def test() -> None:
-        async with in_process() as emulator:
-            emulator.emulation.worlds.observers.append(DeliveryLog())
-            await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 * * * *", "Svc-Schedule-Id": "hourly"})
-            account_id = emulator.world.account().id
-            await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_day_hard": 0})
-            await emulator.advance("1h")
-
-    with caplog.at_level(logging.WARNING, "emulator"):
-        test()
+    caplog.set_level(logging.WARNING, "emulator")
+    emulator.emulation.worlds.observers.append(DeliveryLog())
+    await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 * * * *", "Svc-Schedule-Id": "hourly"})
+    await emulator.control("PUT", f"/accounts/{emulator.world.account().id}", {"max_requests_per_day_hard": 0})
+    await emulator.advance("1h")
 
     assert caplog.messages == [
         "2026-01-01T01:00:00.000Z schedule hourly fired and made no message: "
@@ -84,21 +78,16 @@ def test_a_refused_firing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert (caplog.records[0].levelname, vars(caplog.records[0])["schedule_id"]) == ("WARNING", "hourly")
 
 
-def test_a_failed_attempt_is_logged_with_what_was_answered_and_when_the_retry_comes(
-    caplog: pytest.LogCaptureFixture,
+@with_emulator()
+async def test_a_failed_attempt_is_logged_with_what_was_answered_and_when_the_retry_comes(
+    emulator: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     """D-336."""
-
-    @on_loop
-    async def test() -> None:
-        async with in_process() as emulator:
-            emulator.emulation.worlds.observers.append(DeliveryLog())
-            await emulator.rule(HOOK, respond={"status": 503, "body": "busy\n\x1b[2J" + "x" * 300})
-            await emulator.publish(HOOK, {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
-            await emulator.advance("1s")
-
-    with caplog.at_level(logging.INFO, "emulator"):
-        test()
+    caplog.set_level(logging.INFO, "emulator")
+    emulator.emulation.worlds.observers.append(DeliveryLog())
+    await emulator.rule(HOOK, respond={"status": 503, "body": "busy\n\x1b[2J" + "x" * 300})
+    await emulator.publish(HOOK, {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
+    await emulator.advance("1s")
 
     said = "busy\\n\\x1b[2J" + "x" * 191 + "..."
     first, second = (record for record in caplog.records if record.name == "emulator.deliveries")
@@ -108,17 +97,14 @@ def test_a_failed_attempt_is_logged_with_what_was_answered_and_when_the_retry_co
 
 
 @pytest.mark.parametrize("level", ["debug", "info"])
-def test_every_call_is_logged_at_the_level_debug(level: str, caplog: pytest.LogCaptureFixture) -> None:
+@with_emulator()
+async def test_every_call_is_logged_at_the_level_debug(
+    emulator: InProcess, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """D-336."""
-
-    @on_loop
-    async def test() -> None:
-        async with in_process() as emulator:
-            await emulator.get(f"/v2/keys?queue_token={emulator.token}", token=None)
-            await emulator.control("GET", "/clock?a=b")
-
-    with caplog.at_level(level.upper(), "emulator.calls"):
-        test()
+    caplog.set_level(level.upper(), "emulator.calls")
+    await emulator.get(f"/v2/keys?queue_token={emulator.token}", token=None)
+    await emulator.control("GET", "/clock?a=b")
 
     texts = [each.getMessage().rpartition(" in ")[0] for each in caplog.records if each.name == "emulator.calls"]
     every = ["GET /v2/keys?queue_token=*** -> 200", "GET /_emulator/clock?a=b -> 400"]

@@ -44,6 +44,7 @@ def test_clock_is_a_rate(clock: str, rate: float) -> None:
         pytest.param({"max_attempts_per_instant": 0}, "max_attempts_per_instant: expected", id="instant"),
         pytest.param({"seed": 2**53}, "seed: expected a number from", id="seed"),
         pytest.param({"plan": "gold"}, "plan: expected one of free, paid, got 'gold'", id="plan"),
+        pytest.param({"plan": 1}, "plan: expected one of free, paid, got 1", id="plan-number"),
         pytest.param({"server": "apache"}, "server: expected one of uvicorn, hypercorn", id="server"),
         pytest.param({"external": "maybe"}, "external: expected one of capture, fail, allow", id="external"),
         pytest.param({"allow_host": ("http://x",)}, "allow_host: expected a host name or an address", id="allow-host"),
@@ -196,15 +197,11 @@ def test_refuses_a_file_by_name_and_key(tmp_path: Path, content: str, text: str)
     assert str(caught.value).startswith(f"{path}:{text}" if text[0].isdigit() else f"{path}: {text}")
 
 
-def test_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"emulator\.toml: cannot be read: No such file"):
-        read_file(tmp_path / "emulator.toml")
-
-
-def test_refuses_a_file_that_is_not_text(tmp_path: Path) -> None:
+def test_refuses_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     path = tmp_path / "emulator.toml"
+    with pytest.raises(SettingsError, match=r"emulator\.toml: cannot be read: No such file"):
+        read_file(path)
     path.write_bytes(b"\xff\xfe")
-
     with pytest.raises(SettingsError, match="is not a UTF-8 text file"):
         read_file(path)
 

@@ -71,12 +71,7 @@ async def with_a_full_disk(tmp_path: Path, limits: Limits) -> AsyncIterator[InPr
 @on_loop
 async def test_world_without_room_answers_507_and_health_and_the_list_say_so(tmp_path: Path) -> None:
     async with with_a_full_disk(tmp_path, NEVER) as emulator:
-        for method, target in (
-            ("GET", "/clock"),
-            ("POST", "/clock/next"),
-            ("GET", "/deliveries"),
-            ("GET", "/trace"),
-        ):
+        for method, target in (("GET", "/clock"), ("POST", "/clock/next"), ("GET", "/deliveries"), ("GET", "/trace")):
             assert (await emulator.control(method, target)).status == 507, target
         health = await emulator.control("GET", "/health")
         assert health.status == 503
@@ -250,23 +245,53 @@ async def test_nothing_is_sent_before_all_worlds_are_opened(tmp_path: Path) -> N
 # -- damage (D-284) ---------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a world with a delivery."""
+    path = tmp_path_factory.mktemp("good") / "w.db"
+
+    @on_loop
+    async def make() -> None:
+        async with in_process(db=str(path)) as emulator:
+            await publish(emulator)
+
+    make()
+    return path.read_bytes()
+
+
 @pytest.mark.slow
 @on_loop
-async def test_what_sqlite_calls_damaged_is_said_where_it_is_read(tmp_path: Path) -> None:
+async def test_what_sqlite_calls_damaged_is_said_where_it_is_read(tmp_path: Path, good: bytes) -> None:
     path = tmp_path / "w.db"
-
-    async with in_process(db=str(path)) as emulator:
-        await publish(emulator)
+    path.write_bytes(good)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         ((page,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'")
-    content = bytearray(path.read_bytes())
-    content[(page - 1) * 4096 : page * 4096] = b"\x55" * 4096
-    path.write_bytes(content)
+    path.write_bytes(good[: (page - 1) * 4096] + b"\x55" * 4096 + good[page * 4096 :])
     async with in_process(db=str(path)) as again:
         answer = await again.control("GET", "/deliveries")
         assert answer.status == 503
         assert answer.json["error"].startswith(f"{path} is damaged: ")
         assert answer.json["error"].endswith(f"`svc-emulator db check {path}` tells all that is")
+
+
+def refusal(path: Path, good: bytes, statement: str, *parameters: object) -> str:
+    """Why a start refuses the file after a statement, in one line."""
+    path.write_bytes(good)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement, parameters)
+
+    @on_loop
+    async def start() -> None:
+        async with in_process(db=str(path)):
+            pass
+
+    with pytest.raises(UnusableDatabase) as refused:
+        start()
+    text = str(refused.value)
+    assert text.startswith(f"{path}: damaged: ")
+    assert "\n" not in text
+    assert len(text) < 400
+    return text
 
 
 @pytest.mark.slow
@@ -276,25 +301,12 @@ async def test_what_sqlite_calls_damaged_is_said_where_it_is_read(tmp_path: Path
         ("DELETE FROM checkpoint", "the state of the world is missing"),
         ("DELETE FROM meta WHERE name = 'clock'", "KeyError"),
         ("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)", "its history ends with entry"),
-        (
-            "CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END",
-            f"not those of format {FORMAT}",
-        ),
+        ("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END", f"not those of format {FORMAT}"),
         ("CREATE VIEW v AS SELECT 1", f"not those of format {FORMAT}"),
     ],
 )
-@on_loop
-async def test_start_refuses_what_an_import_refuses(tmp_path: Path, statement: str, reason: str) -> None:
-    path = tmp_path / "w.db"
-
-    async with in_process(db=str(path)) as emulator:
-        await publish(emulator)
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(statement)
-    with pytest.raises(UnusableDatabase, match=reason) as refused:
-        async with in_process(db=str(path)):
-            pass
-    assert str(refused.value).startswith(f"{path}: damaged: ")
+def test_start_refuses_what_an_import_refuses(tmp_path: Path, good: bytes, statement: str, reason: str) -> None:
+    assert reason in refusal(tmp_path / "w.db", good, statement)
 
 
 @pytest.mark.slow
@@ -317,21 +329,8 @@ async def test_start_refuses_what_an_import_refuses(tmp_path: Path, statement: s
     ],
     ids=range(12),
 )
-@on_loop
-async def test_hostile_metadata_is_one_line(tmp_path: Path, name: str, value: bytes) -> None:
-    path = tmp_path / "w.db"
-
-    async with in_process(db=str(path)):
-        pass
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
-    with pytest.raises(UnusableDatabase) as refused:
-        async with in_process(db=str(path)):
-            pass
-    text = str(refused.value)
-    assert text.startswith(f"{path}: damaged: ")
-    assert "\n" not in text
-    assert len(text) < 400
+def test_hostile_metadata_is_one_line(tmp_path: Path, good: bytes, name: str, value: bytes) -> None:
+    refusal(tmp_path / "w.db", good, "UPDATE meta SET value = ? WHERE name = ?", value, name)
 
 
 # -- readers and resets (D-286) ---------------------------------------------------------------

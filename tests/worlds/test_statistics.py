@@ -288,19 +288,22 @@ async def test_a_clock_that_is_set_back_before_use_takes_the_invented_past_with_
 async def test_unknown_periods_and_ids_are_refused(emulator: InProcess) -> None:
     world, state = emulator.world, emulator.world.state
     [index_id, *_], [search_id, *_] = state.vector_indexes, state.search_indexes
-    for call in (world.statistics.vector_index, world.statistics.search_index):
+    account_id, nobodys = world.account().id, IndexId("nobody's")
+    found = world.statistics
+    for unknown in (
+        lambda: found.vector_index(nobodys, None),
+        lambda: found.search_index(nobodys, None),
+        lambda: found.search_throughput(nobodys),
+    ):
         with pytest.raises(NotFound):
-            call(IndexId("nobody's"), None)
+            unknown()
     with pytest.raises(NotFound):
-        await world.statistics.queue_account(AccountId("nobody's"), None)
-    with pytest.raises(NotFound):
-        world.statistics.search_throughput(IndexId("nobody's"))
+        await found.queue_account(AccountId("nobody's"), None)
+    for index, own_id in ((found.vector_index, index_id), (found.search_index, search_id)):
+        with pytest.raises(InvalidInput, match="period"):
+            index(own_id, "2h")
     with pytest.raises(InvalidInput, match="period"):
-        world.statistics.vector_index(index_id, "2h")
-    with pytest.raises(InvalidInput, match="period"):
-        world.statistics.search_index(search_id, "2h")
-    with pytest.raises(InvalidInput, match="period"):
-        await world.statistics.queue_account(world.account().id, "2h")
+        await found.queue_account(account_id, "2h")
 
 
 @on_loop

@@ -69,11 +69,18 @@ async def test_a_restored_snapshot_has_the_runs_of_its_time(emulator: InProcess)
 
 
 @with_emulator()
-async def test_a_reset_forgets_all_runs(emulator: InProcess) -> None:
+async def test_a_reset_forgets_all_runs_and_the_same_calls_make_the_same_trace(emulator: InProcess) -> None:
+    traces = []
+    for _ in range(2):
+        await asleep_and_waiting(emulator)
+        await emulator.advance("2h")
+        traces.append((await emulator.control("GET", "/trace")).body)
+        await emulator.control("POST", "/reset")
+        assert await runs(emulator) == {}
+        assert (await emulator.get("/v2/waiters/paid")).json == []
+    assert traces[0] == traces[1]
     await asleep_and_waiting(emulator)
     await emulator.control("POST", "/reset")
-    assert await runs(emulator) == {}
-    assert (await emulator.get("/v2/waiters/paid")).json == []
     await emulator.advance("2h")
     assert await emulator.deliveries() == []
     await Flow(emulator).start()
@@ -103,14 +110,3 @@ async def test_two_worlds_have_runs_of_the_same_id(emulator: InProcess) -> None:
     mine = await flow.log()
     assert (mine["workflowState"], mine["steps"][0]["steps"][0]["out"]) == ("RUN_SUCCESS", "mine")
     assert (theirs["workflowState"], theirs["steps"][0]["steps"][0]["out"]) == ("RUN_STARTED", "theirs")
-
-
-@on_loop
-async def test_the_trace_of_runs_is_the_same_each_time() -> None:
-    traces = []
-    for _ in range(2):
-        async with in_process() as emulator:
-            await asleep_and_waiting(emulator)
-            await emulator.advance("2h")
-            traces.append((await emulator.control("GET", "/trace")).body)
-    assert traces[0] == traces[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from typing import Any
 
 from emulator.core.model.messages import Via
 from tests.harness.emulators import EPOCH_MS, InProcess, in_process, with_emulator
@@ -12,48 +13,30 @@ from tests.worlds.registry.callers import DAY, FAST, HOOK, HOUR, MINUTE, SECOND,
 
 
 @on_loop
-async def test_message_with_a_delay_arrives_by_itself_when_it_is_due() -> None:
+async def test_delays_retries_schedules_and_latencies_pass_by_themselves() -> None:
     async with in_process(clock=str(FAST)) as emulator:
+        await emulator.rule("https://down.test/", respond={"status": 503})
+        await emulator.rule("https://slow.test/", respond={"status": 200, "latency": "5s"})
         before_ms = (await emulator.world.clock.status()).now_ms
         await emulator.publish(HOOK, {"Svc-Delay": "20s"})
+        await emulator.publish("https://down.test/", {"Svc-Retries": "2", "Svc-Retry-Delay": "10000"})
+        await emulator.publish("https://slow.test/")
+        await Caller(emulator, emulator.world).schedule("* * * * *", "https://cron.test/")
+        found: dict[str, list[Any]] = {}
+        while len(found.get("https://cron.test/", ())) < 3 or len(found) < 4 or len(found["https://down.test/"]) < 3:
+            found = {}
+            for each in await delivered(emulator, 8):
+                found.setdefault(each["url"], []).append(each)
 
-        (only,) = await delivered(emulator, 1)
-
-        assert only["via"] == Via.CAPTURE
-        assert before_ms + 20 * SECOND <= only["at_ms"] <= (await emulator.world.clock.status()).now_ms
-
-
-@on_loop
-async def test_retries_go_on_by_themselves() -> None:
-    async with in_process(clock=str(FAST)) as emulator:
-        await emulator.rule(HOOK, respond={"status": 503})
-        await emulator.publish(HOOK, {"Svc-Retries": "2", "Svc-Retry-Delay": "10000"})
-
-        instants = [each["at_ms"] for each in await delivered(emulator, 3)]
-
-        assert all(later - earlier >= 10 * SECOND for earlier, later in itertools.pairwise(instants))
-
-
-@on_loop
-async def test_schedules_go_on_by_themselves() -> None:
-    async with in_process(clock=str(FAST)) as emulator:
-        await Caller(emulator, emulator.world).schedule("* * * * *")
-
-        first, second, third, *_ = [each["at_ms"] for each in await delivered(emulator, 3)]
-
+        (delayed,) = found[HOOK]
+        assert delayed["via"] == Via.CAPTURE
+        assert before_ms + 20 * SECOND <= delayed["at_ms"] <= (await emulator.world.clock.status()).now_ms
+        retried = [each["at_ms"] for each in found["https://down.test/"]]
+        assert all(later - earlier >= 10 * SECOND for earlier, later in itertools.pairwise(retried))
+        assert [each["duration_ms"] for each in found["https://slow.test/"]] == [5 * SECOND]
+        first, second, third, *_ = [each["at_ms"] for each in found["https://cron.test/"]]
         assert first % MINUTE == 0
         assert (second - first, third - second) == (MINUTE, MINUTE)
-
-
-@on_loop
-async def test_latency_of_a_rule_passes_on_the_running_clock() -> None:
-    async with in_process(clock=str(FAST)) as emulator:
-        await emulator.rule(HOOK, respond={"status": 200, "latency": "5s"})
-        await emulator.publish(HOOK)
-
-        (only,) = await delivered(emulator, 1)
-
-        assert only["duration_ms"] == 5 * SECOND
 
 
 @with_emulator()
@@ -84,22 +67,12 @@ async def test_setting_the_clock_forward_does_the_work_on_the_way(emulator: InPr
 
 
 @on_loop
-async def test_running_clock_can_be_set_back_and_runs_on_from_there() -> None:
+async def test_running_clock_can_be_set_back_and_runs_on_or_set_and_frozen() -> None:
     async with in_process(clock=str(FAST)) as emulator:
-        answer = await emulator.control("PUT", "/clock", {"now": EPOCH_MS - 30 * DAY})
-
-        assert answer.status == 200
-        assert EPOCH_MS - 30 * DAY <= answer.json["now_ms"] < EPOCH_MS
-
-
-@on_loop
-async def test_clock_set_and_frozen_in_one_call_stands_exactly_there() -> None:
-    async with in_process(clock=str(FAST)) as emulator:
-        target_ms = (await emulator.world.clock.status()).now_ms + 365 * DAY
-
-        answer = await emulator.control("PUT", "/clock", {"rate": 0, "now": target_ms})
-
-        assert answer.json["now_ms"] == target_ms
+        back = (await emulator.control("PUT", "/clock", {"now": EPOCH_MS - 30 * DAY})).json
+        assert EPOCH_MS - 30 * DAY <= back["now_ms"] < EPOCH_MS
+        frozen = (await emulator.control("PUT", "/clock", {"rate": 0, "now": EPOCH_MS + 365 * DAY})).json
+        assert frozen["now_ms"] == EPOCH_MS + 365 * DAY
 
 
 @with_emulator(clock="realtime")

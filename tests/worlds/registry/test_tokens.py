@@ -113,39 +113,29 @@ async def test_token_of_a_world_that_is_being_made_is_taken(tmp_path: Path) -> N
 
 
 @with_emulator()
-async def test_token_of_a_deleted_world_is_nobodys(emulator: InProcess) -> None:
+async def test_a_token_of_a_world_that_has_ended_says_so(emulator: InProcess) -> None:
+    """D-491."""
     worlds = emulator.emulation.worlds
-    world = await create(worlds, "a")
+    world = await create(worlds, "test_reminder")
     token, login = world.account().token, world.login
     assert worlds.by_token(token) is not None
 
-    await worlds.delete("a")
+    await worlds.delete("test_reminder")
 
     assert worlds.by_token(token) is None
     assert worlds.by_login(*login) is None
-    assert (await emulator.get("/v2/queues", token=token)).status == 401
+    answer = await emulator.get("/v2/queues", token=token)
+    assert (answer.status, answer.json["error"]) == (
+        401,
+        "unable to authenticate: invalid token, which is the token of a world that has ended (test_reminder)",
+    )
+    assert (await emulator.get("/v2/queues", token="nobody's")).json["error"].endswith(": invalid token")
     # Nothing of it is kept for the next one of that name, which has the same token.
-    again = await create(worlds, "a")
+    again = await create(worlds, "test_reminder")
     assert again.account().token == token
     found = worlds.by_token(token)
     assert found is not None
     assert found.world is again
-
-
-@with_emulator()
-async def test_a_token_of_a_world_that_has_ended_says_so(emulator: InProcess) -> None:
-    """D-491."""
-    worlds = emulator.emulation.worlds
-    token = (await create(worlds, "test_reminder")).account().token
-    await worlds.delete("test_reminder")
-
-    answer = await emulator.get("/v2/queues", token=token)
-
-    assert answer.status == 401
-    assert answer.json["error"] == (
-        "unable to authenticate: invalid token, which is the token of a world that has ended (test_reminder)"
-    )
-    assert (await emulator.get("/v2/queues", token="nobody's")).json["error"].endswith(": invalid token")
 
 
 @with_emulator()
@@ -243,13 +233,5 @@ async def test_world_ids_are_checked(emulator: InProcess) -> None:
         await worlds.delete("b")
     with pytest.raises(Conflict):
         await worlds.delete(DEFAULT)
-
-
-@with_emulator()
-async def test_world_that_is_deleted_twice_at_once_is_deleted_once(emulator: InProcess) -> None:
-    worlds = emulator.emulation.worlds
-    await create(worlds, "a")
-
     results = await asyncio.gather(worlds.delete("a"), worlds.delete("a"), return_exceptions=True)
-
     assert [type(result) for result in results] == [type(None), NotFound]
