@@ -221,45 +221,34 @@ async def test_lists_and_what_acts_on_their_entries(agent: Agent, emulator: Asyn
     assert "deleted" in await agent.ask("act", action="delete", ids=["queue:mail"])
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "error", "next"),
-    [
-        pytest.param("nothing", {}, "there is no tool 'nothing'", "one of status", id="tool"),
-        pytest.param("advance", {"far": "1d"}, "unknown field `far`", "by, until, undoable, world", id="argument"),
-        pytest.param("advance", {}, "exactly one of by and until", "advance(by=", id="nothing-given"),
-        pytest.param("advance", {"by": "soon"}, "by: expected a duration", "advance again with another by", id="value"),
-        pytest.param("status", {"world": "none"}, "world none not found", 'world(action="list")', id="world"),
-        pytest.param("publish", {"to": URL, "options": {"delai": "1h"}}, "did you mean delay?", "again", id="option"),
-        pytest.param("find", {"kind": "deliveries", "where": {"to": "x"}}, "to: unknown", "find again", id="filter"),
-        pytest.param(
-            "why", {"id": "nobody"}, "no message has an id that ends in 'nobody'", 'find("messages")', id="id"
-        ),
-        pytest.param("why", {"id": "msg_1"}, "message msg_1 not found", 'find("messages")', id="message"),
-        pytest.param(
-            "world",
-            {"action": "restore", "name": "x"},
-            "snapshot x not found",
-            'world(action="list", id=',
-            id="restore",
-        ),
-        pytest.param("act", {"action": "redeliver", "ids": ["99"]}, "99", 'find("deliveries")', id="redeliver"),
-        pytest.param("undo", {}, "there is no advance to take back", "status", id="undo"),
-        pytest.param("rule", {"action": "remove"}, "id: missing", 'rule("list")', id="rule"),
-        pytest.param("world", {"action": "save"}, "name: missing", "world(action=", id="snapshot"),
-        pytest.param("act", {"action": "pause", "ids": ["x"]}, "expected queue:NAME", 'find("queues")', id="thing"),
-        pytest.param("verify", {"url": URL, "run": "wfr_1"}, "exactly one of url and run", "verify(url=", id="verify"),
-        pytest.param("verify", {"url": URL, "at": ["10"]}, "at", "verify again", id="verify-value"),
-    ],
+# A call, what its refusal says, and what is in its last line, the next step.
+REFUSALS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
+    ("nothing", {}, "there is no tool 'nothing'", "one of status"),
+    ("advance", {"far": "1d"}, "unknown field `far`", "by, until, undoable, world"),
+    ("advance", {}, "exactly one of by and until", "advance(by="),
+    ("advance", {"by": "soon"}, "by: expected a duration", "advance again with another by"),
+    ("status", {"world": "none"}, "world none not found", 'world(action="list")'),
+    ("publish", {"to": URL, "options": {"delai": "1h"}}, "did you mean delay?", "again"),
+    ("find", {"kind": "deliveries", "where": {"to": "x"}}, "to: unknown", "find again"),
+    ("why", {"id": "nobody"}, "no message has an id that ends in 'nobody'", 'find("messages")'),
+    ("why", {"id": "msg_1"}, "message msg_1 not found", 'find("messages")'),
+    ("world", {"action": "restore", "name": "x"}, "snapshot x not found", 'world(action="list", id='),
+    ("act", {"action": "redeliver", "ids": ["99"]}, "99", 'find("deliveries")'),
+    ("undo", {}, "there is no advance to take back", "status"),
+    ("rule", {"action": "remove"}, "id: missing", 'rule("list")'),
+    ("world", {"action": "save"}, "name: missing", "world(action="),
+    ("act", {"action": "pause", "ids": ["x"]}, "expected queue:NAME", 'find("queues")'),
+    ("verify", {"url": URL, "run": "wfr_1"}, "exactly one of url and run", "verify(url="),
+    ("verify", {"url": URL, "at": ["10"]}, "at", "verify again"),
 )
-def test_a_refusal_says_how_to_mend_it(tool: str, arguments: dict[str, Any], error: str, next: str) -> None:
-    @as_agent
-    async def check(agent: Agent, emulator: AsyncEmulator) -> None:
-        text = await agent.refused(tool, **arguments)
-        assert error in text
-        assert next in text.splitlines()[-1]
-        assert text.splitlines()[-1].startswith("next: ")
 
-    check()
+
+@as_agent
+async def test_a_refusal_says_how_to_mend_it(agent: Agent, emulator: AsyncEmulator) -> None:
+    for tool, arguments, error, next in REFUSALS:
+        text = await agent.refused(tool, **arguments)
+        last = text.splitlines()[-1]
+        assert (error in text, last.startswith("next: "), next in last) == (True, True, True), (tool, text)
 
 
 @as_agent

@@ -38,83 +38,48 @@ def fields(*required: str, **properties: Any) -> dict[str, Any]:
 TEXT, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "what", "breaks"),
-    [
-        pytest.param(document("/a"), {"paths": {}}, "operation", {OURS}, id="path"),
-        pytest.param(document(), {"paths": {"/a": {}}}, "operation", {OURS}, id="method"),
-        pytest.param(taking(query("x")), taking(), "query parameter x", {OURS}, id="parameter-here-only"),
-        pytest.param(taking(), taking(query("x")), "query parameter x", {THEIRS}, id="parameter-there-only"),
-        pytest.param(
-            taking(), taking(query("x", required=True)), "query parameter x", {OURS, THEIRS}, id="required-parameter"
-        ),
-        pytest.param(
-            taking(query("x", required=True)), taking(query("x")), "query parameter x", {THEIRS}, id="more-required"
-        ),
-        pytest.param(
-            taking(query("x", schema={"enum": ["a"]})),
-            taking(query("x", schema={"enum": ["a", "b"]})),
-            "query parameter x values",
-            {THEIRS},
-            id="parameter-values",
-        ),
-        pytest.param(asking(TEXT), document(), "request body", {OURS}, id="body-here-only"),
-        pytest.param(asking(TEXT, required=True), asking(TEXT), "request body", {THEIRS}, id="body-required"),
-        pytest.param(
-            asking(fields(a=TEXT)), asking(fields(a=INTEGER)), "request field a type", {OURS, THEIRS}, id="type"
-        ),
-        pytest.param(asking(fields(a=NUMBER)), asking(fields(a=INTEGER)), "request field a type", {OURS}, id="wider"),
-        pytest.param(
-            answering(fields(a=NUMBER)),
-            answering(fields(a=INTEGER)),
-            "response 200 field a type",
-            {THEIRS},
-            id="answer",
-        ),
-        pytest.param(
-            answering(fields(a={"enum": ["x", "y"]})),
-            answering(fields(a={"enum": ["x"]})),
-            "response 200 field a values",
-            {THEIRS},
-            id="an-answer-they-do-not-know",
-        ),
-        pytest.param(
-            asking(fields(a=TEXT)), asking(fields(a=TEXT, b=TEXT)), "request field b", {THEIRS}, id="request-field"
-        ),
-        pytest.param(
-            asking(fields("a", a=TEXT)), asking(fields(a=TEXT)), "request field a", {THEIRS}, id="request-required"
-        ),
-        pytest.param(
-            answering(fields("a", a=TEXT)), answering(fields(a=TEXT)), "response 200 field a", {OURS}, id="may-lack"
-        ),
-        pytest.param(
-            answering(fields(a=TEXT)),
-            answering(fields("b", a=TEXT, b=TEXT)),
-            "response 200 field b",
-            {THEIRS},
-            id="lacks",
-        ),
-        pytest.param(
-            answering(fields(a=TEXT)),
-            answering(fields(a=TEXT, b=TEXT)),
-            "response 200 field b",
-            set(),
-            id="may-not-rely",
-        ),
-        pytest.param(answering(TEXT), answering(TEXT, "201"), "response 201", {OURS}, id="success"),
-        pytest.param(document(), answering(TEXT, "418"), "response 418", set(), id="error"),
-        pytest.param(
-            answering({"type": "array", "items": fields(a=TEXT)}),
-            answering({"type": "array", "items": fields(a=TEXT, b=TEXT)}),
-            "response 200 field [].b",
-            set(),
-            id="in-a-list",
-        ),
-        pytest.param(
-            answering(TEXT), answering({**TEXT, "nullable": True}), "response 200 type", {OURS}, id="nullable"
-        ),
-    ],
-)
+DIFFERENCES: dict[str, tuple[Any, Any, str, set[Side]]] = {
+    "path": (document("/a"), {"paths": {}}, "operation", {OURS}),
+    "method": (document(), {"paths": {"/a": {}}}, "operation", {OURS}),
+    "parameter-here-only": (taking(query("x")), taking(), "query parameter x", {OURS}),
+    "parameter-there-only": (taking(), taking(query("x")), "query parameter x", {THEIRS}),
+    "required-parameter": (taking(), taking(query("x", required=True)), "query parameter x", {OURS, THEIRS}),
+    "more-required": (taking(query("x", required=True)), taking(query("x")), "query parameter x", {THEIRS}),
+    "parameter-values": (
+        taking(query("x", schema={"enum": ["a"]})),
+        taking(query("x", schema={"enum": ["a", "b"]})),
+        "query parameter x values",
+        {THEIRS},
+    ),
+    "body-here-only": (asking(TEXT), document(), "request body", {OURS}),
+    "body-required": (asking(TEXT, required=True), asking(TEXT), "request body", {THEIRS}),
+    "type": (asking(fields(a=TEXT)), asking(fields(a=INTEGER)), "request field a type", {OURS, THEIRS}),
+    "wider": (asking(fields(a=NUMBER)), asking(fields(a=INTEGER)), "request field a type", {OURS}),
+    "answer": (answering(fields(a=NUMBER)), answering(fields(a=INTEGER)), "response 200 field a type", {THEIRS}),
+    "an-answer-they-do-not-know": (
+        answering(fields(a={"enum": ["x", "y"]})),
+        answering(fields(a={"enum": ["x"]})),
+        "response 200 field a values",
+        {THEIRS},
+    ),
+    "request-field": (asking(fields(a=TEXT)), asking(fields(a=TEXT, b=TEXT)), "request field b", {THEIRS}),
+    "request-required": (asking(fields("a", a=TEXT)), asking(fields(a=TEXT)), "request field a", {THEIRS}),
+    "may-lack": (answering(fields("a", a=TEXT)), answering(fields(a=TEXT)), "response 200 field a", {OURS}),
+    "lacks": (answering(fields(a=TEXT)), answering(fields("b", a=TEXT, b=TEXT)), "response 200 field b", {THEIRS}),
+    "may-not-rely": (answering(fields(a=TEXT)), answering(fields(a=TEXT, b=TEXT)), "response 200 field b", set()),
+    "success": (answering(TEXT), answering(TEXT, "201"), "response 201", {OURS}),
+    "error": (document(), answering(TEXT, "418"), "response 418", set()),
+    "in-a-list": (
+        answering({"type": "array", "items": fields(a=TEXT)}),
+        answering({"type": "array", "items": fields(a=TEXT, b=TEXT)}),
+        "response 200 field [].b",
+        set(),
+    ),
+    "nullable": (answering(TEXT), answering({**TEXT, "nullable": True}), "response 200 type", {OURS}),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "what", "breaks"), DIFFERENCES.values(), ids=DIFFERENCES)
 def test_a_difference_and_whom_it_breaks(ours: Any, theirs: Any, what: str, breaks: set[Side]) -> None:
     found = {each.what: each.breaks for each in compare(ours, theirs)}
 
@@ -136,42 +101,31 @@ def test_the_first_difference_in_full() -> None:
 ERROR = {"schemas": {"E": fields("error", error=TEXT)}}
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        pytest.param(document("/a/{id}"), document("/A/{name}/"), id="names-and-case-in-paths"),
-        pytest.param(
-            document("/v2/a"), {**document("/a"), "servers": [{"url": "https://x.test/v2"}]}, id="server-path"
-        ),
-        pytest.param(
-            taking({"name": "Svc-Retries", "in": "header", "x-query-name": "svc-retries"}),
-            taking({"name": "svc-retries", "in": "header"}, query("svc-retries")),
-            id="case-and-query-twin",
-        ),
-        pytest.param(
-            taking({"name": "Svc-Forward-*", "in": "header"}),
-            taking({"name": "Svc-Forward-Accept", "in": "header"}),
-            id="wildcard",
-        ),
-        pytest.param(
-            taking(), taking({"name": "Authorization", "in": "header", "required": True}), id="said-by-security"
-        ),
-        pytest.param(
-            {**answering({"$ref": "#/components/schemas/E"}), "components": ERROR},
-            answering({"allOf": [fields("error", error=TEXT)]}),
-            id="reference-and-all-of",
-        ),
-        pytest.param(answering({"const": "x"}), answering({"enum": ["x"]}), id="const-and-enum"),
-        pytest.param(
-            answering({"type": ["string", "null"]}),
-            answering({"anyOf": [TEXT, {"type": "null"}]}),
-            id="null-and-any-of",
-        ),
-        pytest.param(taking(query("x", schema=TEXT)), taking(query("x", schema=INTEGER)), id="parameters-are-texts"),
-        pytest.param(document(responses={"404": {}}), document(responses={"4XX": {}}), id="range-of-statuses"),
-        pytest.param(document(summary="one"), document(summary="other", description="x"), id="words"),
-    ],
-)
+ALIKE: dict[str, tuple[Any, Any]] = {
+    "names-and-case-in-paths": (document("/a/{id}"), document("/A/{name}/")),
+    "server-path": (document("/v2/a"), {**document("/a"), "servers": [{"url": "https://x.test/v2"}]}),
+    "case-and-query-twin": (
+        taking({"name": "Svc-Retries", "in": "header", "x-query-name": "svc-retries"}),
+        taking({"name": "svc-retries", "in": "header"}, query("svc-retries")),
+    ),
+    "wildcard": (
+        taking({"name": "Svc-Forward-*", "in": "header"}),
+        taking({"name": "Svc-Forward-Accept", "in": "header"}),
+    ),
+    "said-by-security": (taking(), taking({"name": "Authorization", "in": "header", "required": True})),
+    "reference-and-all-of": (
+        {**answering({"$ref": "#/components/schemas/E"}), "components": ERROR},
+        answering({"allOf": [fields("error", error=TEXT)]}),
+    ),
+    "const-and-enum": (answering({"const": "x"}), answering({"enum": ["x"]})),
+    "null-and-any-of": (answering({"type": ["string", "null"]}), answering({"anyOf": [TEXT, {"type": "null"}]})),
+    "parameters-are-texts": (taking(query("x", schema=TEXT)), taking(query("x", schema=INTEGER))),
+    "range-of-statuses": (document(responses={"404": {}}), document(responses={"4XX": {}})),
+    "words": (document(summary="one"), document(summary="other", description="x")),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs"), ALIKE.values(), ids=ALIKE)
 def test_what_is_no_difference(ours: Any, theirs: Any) -> None:
     assert compare(ours, theirs) == ()
     assert compare(theirs, ours) == ()

@@ -132,12 +132,6 @@ def test_a_label_has_a_hundred_values_and_other() -> None:
     assert labels.of("https://3.test") == "https://3.test"
 
 
-@with_emulator(control_token="secret")
-async def test_metrics_need_the_control_token(emulator: InProcess) -> None:
-    assert (await emulator.control("GET", "/metrics")).status == 401
-    assert (await emulator.control("GET", "/metrics", headers=[("Authorization", "Bearer secret")])).status == 200
-
-
 @with_emulator()
 async def test_metrics_without_their_library_say_what_to_install(
     emulator: InProcess, monkeypatch: pytest.MonkeyPatch

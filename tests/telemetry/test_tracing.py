@@ -250,16 +250,16 @@ async def test_without_the_extra_the_log_says_what_to_install(
 
 
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
-    """A server that has started has no library of metrics or spans, and no module of ours that needs one."""
+    """A server that has started has no library of metrics, spans or agents, and no module of ours that needs one."""
     program = (
-        "import asyncio, sys\n"
+        "import asyncio, sys, emulator, emulator.cli.serve\n"
         "from emulator.server import application, bootstrap, settings\n"
         "async def main():\n"
         "    emulation = await bootstrap.start(settings.Settings())\n"
         "    await emulation.close()\n"
         "asyncio.run(main())\n"
         "ours = ('exporting', 'metrics', 'otlp', 'spans', 'tracing')\n"
-        "wanted = ['prometheus_client', 'opentelemetry', 'google.protobuf']\n"
+        "wanted = ['prometheus_client', 'opentelemetry', 'google.protobuf', 'mcp', 'mcp_types', 'emulator.agents']\n"
         "print([name for name in [*wanted, *(f'emulator.telemetry.{each}' for each in ours)] if name in sys.modules])\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}

@@ -186,31 +186,27 @@ def test_a_signature_fits_its_key_url_and_body_whose_hash_may_go_without_padding
         assert checked([signed(signature(CURRENT, hash=spelling))], signed_with="current") is None
 
 
-@pytest.mark.parametrize(
-    ("tokens", "line"),
-    [
-        pytest.param([], "there is no Svc-Signature", id="none"),
-        pytest.param(["a.b.c"] * 2, "there are 2 headers Svc-Signature", id="two"),
-        pytest.param(["nonsense"], "the signature cannot be read: expected three parts", id="no JWT"),
-        pytest.param(["MQ.MQ.MQ"], "the signature cannot be read: expected JSON objects", id="no objects"),
-        pytest.param(
-            [signature(CURRENT + CURRENT, algorithm="HS512")], 'alg: expected "HS256", got "HS512"', id="algorithm"
-        ),
-        pytest.param([signature(NEXT)], "expected the current key, it is signed with the next one", id="the other key"),
-        pytest.param(
-            [signature("sig_some_other_key_of_thirty_two_chars")],
-            "it is signed with neither key of this world's first account (were they rotated afterwards?)",
-            id="a foreign key",
-        ),
-        pytest.param([signature(CURRENT, iss="Upstash")], 'iss: expected "Svc", got "Upstash"', id="issuer"),
-        pytest.param(
-            [signature(CURRENT, sub="https://app.test/")],
-            'sub: expected "https://app.test/hook", got "https://app.test/"',
-            id="URL",
-        ),
-        pytest.param([signature(CURRENT, body=b"x")], "body: the hash is that of another body", id="body"),
-    ],
-)
+WRONG_SIGNATURES: dict[str, tuple[list[str], str]] = {
+    "none": ([], "there is no Svc-Signature"),
+    "two": (["a.b.c"] * 2, "there are 2 headers Svc-Signature"),
+    "no JWT": (["nonsense"], "the signature cannot be read: expected three parts"),
+    "no objects": (["MQ.MQ.MQ"], "the signature cannot be read: expected JSON objects"),
+    "algorithm": ([signature(CURRENT + CURRENT, algorithm="HS512")], 'alg: expected "HS256", got "HS512"'),
+    "the other key": ([signature(NEXT)], "expected the current key, it is signed with the next one"),
+    "a foreign key": (
+        [signature("sig_some_other_key_of_thirty_two_chars")],
+        "it is signed with neither key of this world's first account (were they rotated afterwards?)",
+    ),
+    "issuer": ([signature(CURRENT, iss="Upstash")], 'iss: expected "Svc", got "Upstash"'),
+    "URL": (
+        [signature(CURRENT, sub="https://app.test/")],
+        'sub: expected "https://app.test/hook", got "https://app.test/"',
+    ),
+    "body": ([signature(CURRENT, body=b"x")], "body: the hash is that of another body"),
+}
+
+
+@pytest.mark.parametrize(("tokens", "line"), WRONG_SIGNATURES.values(), ids=WRONG_SIGNATURES)
 def test_what_is_wrong_with_a_signature_is_named(tokens: list[str], line: str) -> None:
     assert findings([signed(*tokens)], signed_with="current") == {"signed_with": (line,)}
 
@@ -400,66 +396,62 @@ def test_a_keyword_that_cannot_be_meant_is_named(call: CodeType, kind: type[Exce
 # -- what differs between two values, in lines that a person can read ------------------------------
 
 
-@pytest.mark.parametrize(
-    ("expected", "got", "lines"),
-    [
-        pytest.param({"a": [1, None, "x"]}, {"a": [1.0, None, "x"]}, [], id="equal"),
-        pytest.param({"b": 1, "a": 2}, {"a": 2, "b": 1}, [], id="any order of keys"),
-        pytest.param((1, 2), [1, 2], [], id="a tuple is a list"),
-        pytest.param({"user": {"id": 7}}, {"user": {"id": 8}}, ["$.user.id: expected 7, got 8"], id="value"),
-        pytest.param(1, True, ["$: expected 1, got true"], id="true is not 1"),
-        pytest.param(False, 0, ["$: expected false, got 0"], id="0 is not false"),
-        pytest.param(None, {}, ["$: expected null, got {}"], id="null"),
-        pytest.param({}, [], ["$: expected {}, got []"], id="object and list"),
-        pytest.param("1", 1, ['$: expected "1", got 1'], id="text and number"),
-        pytest.param({"a": 1}, {}, ["$.a: missing, expected 1"], id="missing"),
-        pytest.param({}, {"a": [1]}, ["$.a: unexpected, got [1]"], id="unexpected"),
-        pytest.param(
-            {"name": "Ann"},
-            {"nmae": "Ann"},
-            ['$.name: missing, expected "Ann"; there is "nmae"', '$.nmae: unexpected, got "Ann"'],
-            id="misspelt",
-        ),
-        pytest.param(
-            {"items": [1, 2, 3]},
-            {"items": [1, 4]},
-            [
-                "$.items: expected a list of 3, got one of 2",
-                "$.items[1]: expected 2, got 4",
-                "$.items[2]: missing, expected 3",
-            ],
-            id="shorter list",
-        ),
-        pytest.param(
-            [{}],
-            [{"a b": 1}, 2],
-            [
-                "$: expected a list of 1, got one of 2",
-                '$[0]["a b"]: unexpected, got 1',
-                "$[1]: unexpected, got 2",
-            ],
-            id="longer list, a key that is no word",
-        ),
-        pytest.param({"id": ANY, "n": ANY}, {"id": "x", "n": {}}, [], id="anything"),
-        pytest.param({"n": pytest.approx(0.3)}, {"n": 0.1 + 0.2}, [], id="approximately"),
-        pytest.param({"n": {1, 2}}, {"n": [1, 2]}, ["$.n: expected {1, 2}, got [1, 2]"], id="what is no JSON"),
-        pytest.param("x" * 80, 1, [f'$: expected "{"x" * 56}..., got 1'], id="a long value is cut"),
-        pytest.param("\ud800", "\x07", ['$: expected "\\ud800", got "\\u0007"'], id="what cannot be printed"),
-        pytest.param("é", "ë", ['$: expected "é", got "ë"'], id="what can be printed"),
-        pytest.param(partial({"a": {"b": 1}}), {"a": {"b": 1, "c": 2}, "d": 3}, [], id="a part at any depth"),
-        pytest.param(partial({"a": [1, {"b": 1}]}), {"a": [1, {"b": 1, "c": 2}]}, [], id="parts of a list"),
-        pytest.param({"a": partial({"b": 1})}, {"a": {"b": 1, "c": 2}}, [], id="a part in a whole"),
-        pytest.param(partial({"a": {"b": 1}}), {"a": {"b": 2}}, ["$.a.b: expected 1, got 2"], id="in a part"),
-        pytest.param(partial({"a": 1}), {}, ["$.a: missing, expected 1"], id="missing in a part"),
-        pytest.param(
-            partial({"a": [1]}),
-            {"a": [1, 2]},
-            ["$.a: expected a list of 1, got one of 2", "$.a[1]: unexpected, got 2"],
-            id="a list in a part is whole",
-        ),
-        pytest.param(partial([1]), {}, ["$: expected [1], got {}"], id="a list and an object"),
-    ],
-)
+JSON_DIFFERENCES: dict[str, tuple[Any, Any, list[str]]] = {
+    "equal": ({"a": [1, None, "x"]}, {"a": [1.0, None, "x"]}, []),
+    "any order of keys": ({"b": 1, "a": 2}, {"a": 2, "b": 1}, []),
+    "a tuple is a list": ((1, 2), [1, 2], []),
+    "value": ({"user": {"id": 7}}, {"user": {"id": 8}}, ["$.user.id: expected 7, got 8"]),
+    "true is not 1": (1, True, ["$: expected 1, got true"]),
+    "0 is not false": (False, 0, ["$: expected false, got 0"]),
+    "null": (None, {}, ["$: expected null, got {}"]),
+    "object and list": ({}, [], ["$: expected {}, got []"]),
+    "text and number": ("1", 1, ['$: expected "1", got 1']),
+    "missing": ({"a": 1}, {}, ["$.a: missing, expected 1"]),
+    "unexpected": ({}, {"a": [1]}, ["$.a: unexpected, got [1]"]),
+    "misspelt": (
+        {"name": "Ann"},
+        {"nmae": "Ann"},
+        ['$.name: missing, expected "Ann"; there is "nmae"', '$.nmae: unexpected, got "Ann"'],
+    ),
+    "shorter list": (
+        {"items": [1, 2, 3]},
+        {"items": [1, 4]},
+        [
+            "$.items: expected a list of 3, got one of 2",
+            "$.items[1]: expected 2, got 4",
+            "$.items[2]: missing, expected 3",
+        ],
+    ),
+    "longer list, a key that is no word": (
+        [{}],
+        [{"a b": 1}, 2],
+        [
+            "$: expected a list of 1, got one of 2",
+            '$[0]["a b"]: unexpected, got 1',
+            "$[1]: unexpected, got 2",
+        ],
+    ),
+    "anything": ({"id": ANY, "n": ANY}, {"id": "x", "n": {}}, []),
+    "approximately": ({"n": pytest.approx(0.3)}, {"n": 0.1 + 0.2}, []),
+    "what is no JSON": ({"n": {1, 2}}, {"n": [1, 2]}, ["$.n: expected {1, 2}, got [1, 2]"]),
+    "a long value is cut": ("x" * 80, 1, [f'$: expected "{"x" * 56}..., got 1']),
+    "what cannot be printed": ("\ud800", "\x07", ['$: expected "\\ud800", got "\\u0007"']),
+    "what can be printed": ("é", "ë", ['$: expected "é", got "ë"']),
+    "a part at any depth": (partial({"a": {"b": 1}}), {"a": {"b": 1, "c": 2}, "d": 3}, []),
+    "parts of a list": (partial({"a": [1, {"b": 1}]}), {"a": [1, {"b": 1, "c": 2}]}, []),
+    "a part in a whole": ({"a": partial({"b": 1})}, {"a": {"b": 1, "c": 2}}, []),
+    "in a part": (partial({"a": {"b": 1}}), {"a": {"b": 2}}, ["$.a.b: expected 1, got 2"]),
+    "missing in a part": (partial({"a": 1}), {}, ["$.a: missing, expected 1"]),
+    "a list in a part is whole": (
+        partial({"a": [1]}),
+        {"a": [1, 2]},
+        ["$.a: expected a list of 1, got one of 2", "$.a[1]: unexpected, got 2"],
+    ),
+    "a list and an object": (partial([1]), {}, ["$: expected [1], got {}"]),
+}
+
+
+@pytest.mark.parametrize(("expected", "got", "lines"), JSON_DIFFERENCES.values(), ids=JSON_DIFFERENCES)
 def test_json_differs_by_path(expected: Any, got: Any, lines: list[str]) -> None:
     assert list(json_differences(expected, got)) == lines
 

@@ -185,52 +185,46 @@ def hints(text: str) -> str:
     return " ".join(part.replace("\n", " ") for part in parts if not part.startswith(("  ", "Nearest")))
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "hint"),
-    [
-        pytest.param(
-            {"items": [RETRY]},
-            "The clock is frozen at 2026-01-01T00:00:00.000Z, and the nearest message is due in 22s: "
-            'emulator.clock.advance("22s")',
-            id="a retry of the nearest message",
-        ),
-        pytest.param(
-            {
-                "items": [
-                    due(1, "delivery", "the first attempt", url="https://x.test/", message_id="msg_x"),
-                    due(7, "delivery", "the first attempt", url="https://app.test/hook", message_id="msg_y"),
-                ]
-            },
-            "The clock is frozen at 2026-01-01T00:00:00.000Z, and the next message there is due in 7s: "
-            'emulator.clock.advance("7s")',
-            id="another message to the URL",
-        ),
-        pytest.param(
-            {"items": [due(1.5, "schedule", "it fires", destination="a-group")]},
-            "The clock is frozen at 2026-01-01T00:00:00.000Z, and the next work is due in 1.5s: "
-            'emulator.clock.advance("1s500ms")',
-            id="work that names no URL",
-        ),
-        pytest.param(
-            {"items": [due(1, "schedule", "it fires", destination="https://x.test/"), due(1, "message_expiry", "")]},
-            "",
-            id="work that is another's",
-        ),
-        pytest.param(
-            {"waiting": [{"kind": "attempt", "why": "under way", "message_id": "msg_x"}]},
-            "An attempt is still under way: emulator.clock.advance(0) returns when it has ended.",
-            id="an attempt under way",
-        ),
-        pytest.param(
-            {"items": [RETRY], "rate": 1},
-            "The clock goes in real time: emulator.wait_for(...) waits for what is still to come.",
-            id="a clock that runs",
-        ),
-        pytest.param({"rate": 1}, "", id="a clock that runs with nothing to come"),
-        pytest.param({"items": [RETRY], "url": "https://app.test/other"}, "", id="a retry to another URL"),
-        pytest.param({"items": [RETRY], "status": 500, "body": b"y"}, "", id="a wrong body, which time does not heal"),
-    ],
-)
+HINTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a retry of the nearest message": (
+        {"items": [RETRY]},
+        "The clock is frozen at 2026-01-01T00:00:00.000Z, and the nearest message is due in 22s: "
+        'emulator.clock.advance("22s")',
+    ),
+    "another message to the URL": (
+        {
+            "items": [
+                due(1, "delivery", "the first attempt", url="https://x.test/", message_id="msg_x"),
+                due(7, "delivery", "the first attempt", url="https://app.test/hook", message_id="msg_y"),
+            ]
+        },
+        "The clock is frozen at 2026-01-01T00:00:00.000Z, and the next message there is due in 7s: "
+        'emulator.clock.advance("7s")',
+    ),
+    "work that names no URL": (
+        {"items": [due(1.5, "schedule", "it fires", destination="a-group")]},
+        "The clock is frozen at 2026-01-01T00:00:00.000Z, and the next work is due in 1.5s: "
+        'emulator.clock.advance("1s500ms")',
+    ),
+    "work that is another's": (
+        {"items": [due(1, "schedule", "it fires", destination="https://x.test/"), due(1, "message_expiry", "")]},
+        "",
+    ),
+    "an attempt under way": (
+        {"waiting": [{"kind": "attempt", "why": "under way", "message_id": "msg_x"}]},
+        "An attempt is still under way: emulator.clock.advance(0) returns when it has ended.",
+    ),
+    "a clock that runs": (
+        {"items": [RETRY], "rate": 1},
+        "The clock goes in real time: emulator.wait_for(...) waits for what is still to come.",
+    ),
+    "a clock that runs with nothing to come": ({"rate": 1}, ""),
+    "a retry to another URL": ({"items": [RETRY], "url": "https://app.test/other"}, ""),
+    "a wrong body, which time does not heal": ({"items": [RETRY], "status": 500, "body": b"y"}, ""),
+}
+
+
+@pytest.mark.parametrize(("snapshot", "hint"), HINTS.values(), ids=HINTS)
 def test_what_time_would_bring(snapshot: dict[str, Any], hint: str) -> None:
     assert hints(told([order(status=500)], **{"url": "https://app.test/hook", "status": 200, **snapshot})) == hint
 
