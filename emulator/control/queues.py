@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Annotated
 
 from msgspec import Meta, field
+from msgspec.structs import asdict
 
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
 from emulator.control.records import TWIN, Count, HeaderValues, Instant, InstantMs, PositiveNumber, Text, View
@@ -113,16 +114,11 @@ async def list_queues(call: ControlCall) -> QueueList:
     state = await call.world.current_state()
     queues = (
         ListedQueue(
-            name=queue.name,
-            account_id=queue.account_id,
-            parallelism=queue.parallelism,
-            paused=queue.paused,
+            **asdict(queue),
             lag=owner.queue_lag[name],
             holders=tuple(islice(owner.queue_slots[name], MAX_WAITING)),
             waiting=len(owner.queue_wait_lists[name]),
             next_in_line=tuple(islice(owner.queue_wait_lists[name], MAX_WAITING)),
-            created_ms=queue.created_ms,
-            updated_ms=queue.updated_ms,
         )
         for owner in state.accounts.values()
         for name, queue in owner.queues.items()
@@ -177,20 +173,19 @@ def _flow_keys(state: StateView, not_left: Mapping[str, int]) -> Iterator[Listed
 
 async def list_url_groups(call: ControlCall) -> UrlGroupList:
     state = await call.world.current_state()
-    groups = (group for owner in state.accounts.values() for group in owner.groups.values())
-    return UrlGroupList(
-        url_groups=tuple(
-            ListedUrlGroup(
-                name=group.name,
-                account_id=group.account_id,
-                endpoints=tuple(ListedEndpoint(name=each.name, url=each.url) for each in group.endpoints),
-                headers=views.default_headers(group),
-                created_ms=group.created_ms,
-                updated_ms=group.updated_ms,
-            )
-            for group in groups
+    groups = (
+        ListedUrlGroup(
+            name=group.name,
+            account_id=group.account_id,
+            endpoints=tuple(ListedEndpoint(**asdict(each)) for each in group.endpoints),
+            headers=views.default_headers(group),
+            created_ms=group.created_ms,
+            updated_ms=group.updated_ms,
         )
+        for owner in state.accounts.values()
+        for group in owner.groups.values()
     )
+    return UrlGroupList(url_groups=tuple(groups))
 
 
 ROUTES: tuple[ControlRoute, ...] = (

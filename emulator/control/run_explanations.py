@@ -86,20 +86,6 @@ def run_failure_view(log: RunLog, shown: Shown, prefix: str) -> RunFailure | Non
     )
 
 
-def run_explanation_view(log: RunLog, waits: Sequence[Awaited], prefix: str, *, redact: bool) -> RunExplanation:
-    """A run, its state, and what led to it; `reasons` in the order in which it happened."""
-    run = log.recorded.run
-    shown = Shown(run.options.redaction, redact=redact)
-    return RunExplanation(
-        run_id=run.run_id,
-        account_id=run.account_id,
-        url=run.url,
-        state=log.recorded.state,
-        summary=summary(log, waits, run_failure_view(log, shown, prefix)),
-        reasons=tuple(sorted(_reasons(log, shown, waits), key=lambda reason: reason.at_ms)),
-    )
-
-
 # -- the summary ------------------------------------------------------------------------------
 
 
@@ -140,16 +126,13 @@ def summary(log: RunLog, waits: Sequence[Awaited], failure: RunFailure | None) -
             return f"Ended {at} with success, after {count}."
         case RunState.CANCELED:
             return f"Was canceled {at}, after {count}."
+        case _ if failure is None:
+            return f"Failed {at}, after {count}: the call that failed is not recorded."
         case _:
-            return f"Failed {at}, after {count}: {_failure(failure)}."
-
-
-def _failure(failure: RunFailure | None) -> str:
-    """The call, or the parallel step, that failed the run, and its last error."""
-    if failure is None:
-        return "the call that failed is not recorded"
-    cause = "" if failure.last_error is None or failure.last_status is None else f" ({failure.last_error})"
-    return f"{failure.where}, attempt {failure.attempts} {failure.last_result}{cause}"
+            # The call, or the parallel step, and its last error.
+            cause = "" if failure.last_error is None or failure.last_status is None else f" ({failure.last_error})"
+            how = f"{failure.where}, attempt {failure.attempts} {failure.last_result}{cause}"
+            return f"Failed {at}, after {count}: {how}."
 
 
 _ENDS: Mapping[RunState, Literal["success", "failed", "canceled"]] = {
@@ -208,11 +191,20 @@ def _errors(message: workflow_runs.RunMessage, shown: Shown) -> Iterator[RunReas
 
 
 async def explain_run(call: ControlCall) -> RunExplanation:
+    """A run, its state, and what led to it; `reasons` in the order in which it happened."""
     await call.world.current_state()
     number, redact = read_run_shown(call.parts.query)
     log = await call.world.runs.find(RunId(call.name), number=number)
-    waits = awaited(log, not_left(call.world))
-    return run_explanation_view(log, waits, call.dialect.header_prefix, redact=redact)
+    run, waits = log.recorded.run, awaited(log, not_left(call.world))
+    shown = Shown(run.options.redaction, redact=redact)
+    return RunExplanation(
+        run_id=run.run_id,
+        account_id=run.account_id,
+        url=run.url,
+        state=log.recorded.state,
+        summary=summary(log, waits, run_failure_view(log, shown, call.dialect.header_prefix)),
+        reasons=tuple(sorted(_reasons(log, shown, waits), key=lambda reason: reason.at_ms)),
+    )
 
 
 ROUTES: tuple[ControlRoute, ...] = (ControlRoute("GET", "/_emulator/runs/{name}/explain", explain_run, OWN_QUERY),)

@@ -5,7 +5,6 @@ A field that a step does not have is left out; one that has no value is null.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -22,7 +21,7 @@ from emulator.core.record import AccountId, MessageId, RunId
 from emulator.queries import workflow_runs
 from emulator.queries.history import HistoryFilter
 from emulator.queries.workflow_runs import RunQuery, StepState
-from emulator.queries.workflow_steps import Awaited, AwaitedKind, RunLog, StepLog, awaited, failed_attempts
+from emulator.queries.workflow_steps import AwaitedKind, StepLog, awaited, failed_attempts
 from emulator.wire.query_reader import Query, control_query, parse_cursor
 from emulator.wire.reasons import answered
 from emulator.wire.times import iso
@@ -196,51 +195,6 @@ def summary_view(summary: workflow_runs.RunSummary, *, redact: bool) -> RunSumma
     )
 
 
-def run_view(
-    log: RunLog,
-    same_id: Sequence[workflow_runs.RunOfId],
-    waits: Sequence[Awaited],
-    actions: tuple[Remedy, ...],
-    prefix: str,
-    *,
-    redact: bool,
-) -> Run:
-    """A run with its steps in groups, and what it waits for; with `redact` without what it hides (D-513)."""
-    shown = Shown(log.recorded.run.options.redaction, redact=redact)
-    failure = run_failure_view(log, shown, prefix)
-    return Run(
-        **asdict(summary_view(log.recorded.summary, redact=redact)),
-        summary=summary(log, waits, failure),
-        steps=tuple(
-            RunStepGroup(parallel=group.is_parallel, steps=tuple(_step(each, shown) for each in group.steps))
-            for group in log.groups
-        ),
-        trials=tuple(RunTrial(state=each.state, **asdict(_message(each.message, shown))) for each in log.trials),
-        waiting=tuple(
-            RunAwaited(
-                kind=each.kind,
-                step=each.step,
-                subject=each.subject or None,
-                since_ms=each.since_ms,
-                until_ms=each.until_ms,
-                text=awaited_text(each),
-            )
-            for each in waits
-        ),
-        actions=actions,
-        failure=failure,
-        failure_function=None if log.failure is None else _message(log.failure, shown),
-        same_id=tuple(
-            RunOfId(number=each.number, state=each.state, created_ms=each.created_ms)
-            for each in same_id
-            if each.number != log.recorded.run.number
-        )[:MAX_SAME_ID],
-    )
-
-
-# -- steps ------------------------------------------------------------------------------------
-
-
 def _step(log: StepLog, shown: Shown) -> RunStep:
     step, request = log.step, log.request
     return RunStep(
@@ -296,19 +250,45 @@ async def list_runs(call: ControlCall) -> RunPage:
 
 
 async def get_run(call: ControlCall) -> Run:
-    await call.world.current_state()
+    """A run with its steps in groups, and what it waits for; with `redact` without what it hides (D-513)."""
+    world, run_id = call.world, RunId(call.name)
+    await world.current_state()
     number, redact = read_run_shown(call.parts.query)
-    log = await call.world.runs.find(RunId(call.name), number=number)
-    same_id = await call.world.runs.with_id(RunId(call.name), MAX_SAME_ID + 1)
-    waits = awaited(log, not_left(call.world))
-    ending = log.recorded.summary.ending
+    log = await world.runs.find(run_id, number=number)
+    same_id = await world.runs.with_id(run_id, MAX_SAME_ID + 1)
+    run, ending, waits = log.recorded.run, log.recorded.summary.ending, awaited(log, not_left(world))
     actions: tuple[Remedy, ...] = ()
     if ending is None:
         actions = (Remedy.CANCEL,)
-    elif ending.dead_letter_id in call.world.state.accounts[log.recorded.run.account_id].dead_letters:
+    elif ending.dead_letter_id in world.state.accounts[run.account_id].dead_letters:
         has_failed = log.failure is not None and log.failure.phase is Phase.FAILED
         actions = remedies_of_run(has_failure_function_failed=has_failed)
-    return run_view(log, same_id, waits, actions, call.dialect.header_prefix, redact=redact)
+    shown = Shown(run.options.redaction, redact=redact)
+    failure = run_failure_view(log, shown, call.dialect.header_prefix)
+    return Run(
+        **asdict(summary_view(log.recorded.summary, redact=redact)),
+        summary=summary(log, waits, failure),
+        steps=tuple(
+            RunStepGroup(parallel=group.is_parallel, steps=tuple(_step(each, shown) for each in group.steps))
+            for group in log.groups
+        ),
+        trials=tuple(RunTrial(state=each.state, **asdict(_message(each.message, shown))) for each in log.trials),
+        waiting=tuple(
+            RunAwaited(
+                kind=each.kind,
+                step=each.step,
+                subject=each.subject or None,
+                since_ms=each.since_ms,
+                until_ms=each.until_ms,
+                text=awaited_text(each),
+            )
+            for each in waits
+        ),
+        actions=actions,
+        failure=failure,
+        failure_function=None if log.failure is None else _message(log.failure, shown),
+        same_id=tuple(RunOfId(**asdict(each)) for each in same_id if each.number != run.number)[:MAX_SAME_ID],
+    )
 
 
 ROUTES: tuple[ControlRoute, ...] = (

@@ -22,6 +22,7 @@ from enum import StrEnum
 from weakref import WeakKeyDictionary
 
 from msgspec import UnsetType
+from msgspec.structs import asdict
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -359,15 +360,7 @@ class _Follower:
                 del piece
                 await emit(content)
         for firing in refused:
-            assert firing.error is not None  # It was refused.
-            view = StreamedFiring(
-                at_ms=firing.at_ms,
-                schedule_id=firing.schedule_id,
-                account_id=firing.account_id,
-                error=firing.error,
-                next_ms=firing.next_ms,
-            )
-            await emit(written(Kind.FIRING, view, self._position))
+            await emit(written(Kind.FIRING, StreamedFiring(**asdict(firing)), self._position))
         for call in self._world.refused_calls.after(self._sent_refused):
             self._sent_refused = call.seq
             await emit(written(Kind.REFUSED, refused_call_view(call), self._position))

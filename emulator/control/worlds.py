@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, BinaryIO, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, convert
 from msgspec.structs import asdict, replace
 from starlette.responses import Response, StreamingResponse
 
@@ -33,11 +33,9 @@ from emulator.core.record import AccountId
 from emulator.core.rules.destination_rules import Chaos
 from emulator.core.world_setup import Keep, parse_token, parse_world_name
 from emulator.queries import reports
-from emulator.queries.reports import ClockStatus
 from emulator.version import VERSION
 from emulator.wire.accounts import account_view, read_account_changes, team_member_view
 from emulator.wire.destination_rules import read_exempt_attempts, read_probability
-from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import (
     MAX_EXACT,
     Fields,
@@ -228,30 +226,11 @@ class WorldChaos(View, rename={"exempt_attempts": "except"}):
 
 
 def _credential_fields(credentials: reports.Credentials) -> dict[str, Any]:
-    fields = asdict(credentials)
     return {
-        "queue": QueueCredentials(**{name: fields[name] for name in QueueCredentials.__struct_fields__}),
-        "management": ManagementCredentials(username=credentials.username, password=credentials.password),
+        "queue": convert(credentials, QueueCredentials, from_attributes=True),
+        "management": convert(credentials, ManagementCredentials, from_attributes=True),
         "search_index_ids": credentials.search_index_ids,
         "vector_index_ids": credentials.vector_index_ids,
-    }
-
-
-def world_view(world_id: str, credentials: reports.Credentials, clock: ClockStatus, trouble: str | None) -> World:
-    """A world: its id, what opens it, its clock, and why it does not work if it does not."""
-    return World(
-        id=world_id,
-        credentials=Credentials(**_credential_fields(credentials)),
-        clock=clock_view(clock),
-        error=UNSET if trouble is None else trouble,
-    )
-
-
-def dialect_fields(dialect: Dialect) -> dict[str, Any]:
-    """The names under which the dialect's clients look for the credentials, and what it calls the service's headers."""
-    return {
-        "environment": VariableNames(**asdict(dialect.environment)),
-        "dialect": WireNames(**{name: getattr(dialect, name) for name in WireNames.__struct_fields__}),
     }
 
 
@@ -271,8 +250,11 @@ async def get_health(call: ControlCall) -> Response:
 
 
 async def get_credentials(call: ControlCall) -> CredentialsWithEnvironment:
-    fields = {**_credential_fields(call.world.credentials()), **dialect_fields(call.dialect)}
-    return CredentialsWithEnvironment(**fields)
+    return CredentialsWithEnvironment(
+        **_credential_fields(call.world.credentials()),
+        environment=VariableNames(**asdict(call.dialect.environment)),
+        dialect=convert(call.dialect, WireNames, from_attributes=True),
+    )
 
 
 async def list_worlds(call: ControlCall) -> WorldList:
@@ -324,7 +306,14 @@ async def undo(call: ControlCall) -> World:
 
 
 async def view_of(world: running.World) -> World:
-    return world_view(world.id, world.credentials(), await world.clock_status(), world.problem())
+    """A world: its id, what opens it, its clock, and why it does not work if it does not."""
+    trouble = world.problem()
+    return World(
+        id=world.id,
+        credentials=Credentials(**_credential_fields(world.credentials())),
+        clock=clock_view(await world.clock_status()),
+        error=UNSET if trouble is None else trouble,
+    )
 
 
 async def list_accounts(call: ControlCall) -> Response:

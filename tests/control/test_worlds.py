@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec import json, to_builtins
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from emulator.control.clock import clock_view
-from emulator.control.worlds import read_reset, read_snapshot_name, read_world, snapshot_view, world_view
+from emulator.control.worlds import read_reset, read_snapshot_name, read_world, snapshot_view
 from emulator.core.errors import InvalidInput
 from emulator.core.model.resources import Plan
-from emulator.core.record import AccountId
 from emulator.core.world_setup import WorldSetup
-from emulator.queries.reports import ClockStatus, Credentials, Snapshot
+from emulator.queries.reports import Snapshot
 from emulator.wire.json_reader import Json
 from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
@@ -331,34 +329,24 @@ def test_body_that_is_wrong_names_the_field(reader: object, document: Json, fiel
     assert caught.value.field == field
 
 
-def test_world_view_holds_credentials_and_clock() -> None:
-    credentials = Credentials(
-        account_id=AccountId("a"),
-        token="t",
-        read_only_token="r",
-        current_signing_key="sig_1",
-        next_signing_key="sig_2",
-        username="user@example.com",
-        password="p",
-        search_index_ids=("s1",),
-        vector_index_ids=(),
-    )
-    clock = ClockStatus(now_ms=1_767_225_600_000, rate=0.0, next_due_ms=None, pending=0, in_flight=0)
-    assert json.decode(json.encode(world_view("w-1", credentials, clock, None))) == {
-        "id": "w-1",
+@with_emulator()
+async def test_a_world_shows_its_credentials_and_its_clock(emulator: InProcess) -> None:
+    known = emulator.world.credentials()
+    assert (await emulator.control("GET", "/worlds/default")).json == {
+        "id": "default",
         "credentials": {
             "queue": {
-                "account_id": "a",
-                "token": "t",
-                "read_only_token": "r",
-                "current_signing_key": "sig_1",
-                "next_signing_key": "sig_2",
+                "account_id": known.account_id,
+                "token": known.token,
+                "read_only_token": known.read_only_token,
+                "current_signing_key": known.current_signing_key,
+                "next_signing_key": known.next_signing_key,
             },
-            "management": {"username": "user@example.com", "password": "p"},
-            "search_index_ids": ["s1"],
-            "vector_index_ids": [],
+            "management": {"username": known.username, "password": known.password},
+            "search_index_ids": list(known.search_index_ids),
+            "vector_index_ids": list(known.vector_index_ids),
         },
-        "clock": to_builtins(clock_view(clock)),
+        "clock": (await emulator.control("GET", "/clock")).json,
     }
 
 
