@@ -227,8 +227,9 @@ class HandlerErrors:
     ) -> None:
         """Keep an exception. Those of the class Exception `of_check`, a check of the receiver, are in its report.
 
-        The test has to meet one that `is_unseen`: no response shows it (D-471).
+        The test has to meet one that `is_unseen`: no response shows it.
         """
+        # D-471.
         if of_check and isinstance(error, Exception) and not _is_outcome(error):
             return
         found = HandlerError(error=error, url=url, message_id=message_id, at_ms=at_ms, of_check=of_check)
