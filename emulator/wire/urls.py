@@ -100,7 +100,7 @@ def canonical_host(text: str) -> str | None:
 
     Brackets around an IPv6 address may be there or not; a zone (`%eth0`) is dropped.
     """
-    if text.startswith("[") or ":" in text:
+    if ":" in text:
         return _canonical_ipv6(text.removeprefix("[").removesuffix("]"))
     name = unicodedata.normalize("NFKC", unquote(text)).replace("。", ".").lower().removesuffix(".")
     if not name.isascii():

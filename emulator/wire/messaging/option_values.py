@@ -1,4 +1,4 @@
-"""The options of one value: the field of MessageOptions that each fills, and how its text is read.
+"""The options of one value: the field of MessageOptions, or of RunOptions, that each fills, and how its text is read.
 
 Not shown in the interface document, and chosen: the forms of single values (D-073, D-088).
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
 
 from emulator.core.errors import Malformed
 from emulator.core.language import expressions
 from emulator.core.language.text import excerpt
-from emulator.core.model.options import CallType, Method, RunOptions
+from emulator.core.model.options import CallType, Method
 from emulator.core.record import QueueName, RunId
 from emulator.wire import names, redaction, times, urls
 from emulator.wire.names import parse_number
@@ -76,49 +75,8 @@ VALUES: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "content-based-deduplication": ("content_deduplication", parse_boolean),
 }
 
-
-# -- options of runs: the headers that make a message part of a workflow run -------------------
-# Without an id of a run all others say nothing. Unknown workflow headers are ignored.
-
-T = TypeVar("T")
-
 RUN_ID = "workflow-runid"
-_INIT = "workflow-init"
-_URL = "workflow-url"
-_CALL_TYPE = "workflow-calltype"
-_INVOKE = "workflow-invoke"
-_BY_SDK = "workflow-trigger-by-sdk"
-_FEATURES = "feature-set"
-KEYS = (RUN_ID, _INIT, _URL, _CALL_TYPE, _INVOKE, _BY_SDK, _FEATURES)
-
 _CALL_TYPES = {call_type.value.lower(): call_type for call_type in CallType}
-
-
-class ReadOption(Protocol):
-    """Reads an option by its key; None without one, InvalidInput naming it for a wrong one."""
-
-    def __call__(self, key: str, parse: Callable[[str], T]) -> T | None: ...
-
-
-def read(texts: Mapping[str, str], read_option: ReadOption) -> RunOptions:
-    """What the workflow headers say of a message that names a run. Raises InvalidInput naming the header."""
-    run_id = read_option(RUN_ID, parse_run_id)
-    assert run_id is not None
-    features = texts.get(_FEATURES, "").split(",")
-    return RunOptions(
-        run_id=run_id,
-        is_init=read_option(_INIT, parse_boolean) or False,
-        url=read_option(_URL, urls.parse_url),
-        call_type=read_option(_CALL_TYPE, _parse_call_type) or CallType.STEP,
-        invokes=read_option(_INVOKE, parse_boolean) or False,
-        by_sdk=read_option(_BY_SDK, parse_boolean) or False,
-        features=tuple(feature.strip() for feature in features if feature.strip()),
-    )
-
-
-def parse_run_id(text: str) -> RunId:
-    """The id of a run: any name. Raises: Malformed."""
-    return RunId(names.parse_free_text(text))
 
 
 def _parse_call_type(text: str) -> CallType:
@@ -126,3 +84,15 @@ def _parse_call_type(text: str) -> CallType:
     if call_type is None:
         raise Malformed(f"expected one of {', '.join(CallType)}, got {excerpt(text)}")
     return call_type
+
+
+# Those that make a message part of a workflow run: without the run's id all others say nothing.
+RUN_VALUES: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    RUN_ID: ("run_id", lambda text: RunId(names.parse_free_text(text))),
+    "workflow-init": ("is_init", parse_boolean),
+    "workflow-url": ("url", urls.parse_url),
+    "workflow-calltype": ("call_type", _parse_call_type),
+    "workflow-invoke": ("invokes", parse_boolean),
+    "workflow-trigger-by-sdk": ("by_sdk", parse_boolean),
+    "feature-set": ("features", lambda text: tuple(part.strip() for part in text.split(",") if part.strip())),
+}

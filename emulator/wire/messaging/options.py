@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed
 from emulator.core.language import cron
 from emulator.core.language.text import canonical_name, excerpt
-from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions
-from emulator.core.record import FlowKey, Record, ScheduleId
+from emulator.core.model.options import CallbackOptions, FlowControl, MessageOptions, RunOptions
+from emulator.core.record import FlowKey, Record, RunId, ScheduleId
 from emulator.wire import names, urls
 from emulator.wire.dialect import BUILT_IN, DOCUMENT_PREFIX, Dialect, load, owner_of, start_with
-from emulator.wire.messaging import flow_control, option_values
-from emulator.wire.messaging.option_values import VALUES
+from emulator.wire.messaging import flow_control
+from emulator.wire.messaging.option_values import RUN_ID, RUN_VALUES, VALUES
 from emulator.wire.messaging.outgoing import CONNECTION_HEADERS
 from emulator.wire.parts import Pairs, RequestParts, token_parameter
 
@@ -102,13 +102,9 @@ def _read(
     """`query` is None for headers from a body: unknown ones are checked for typos here only."""
     given = _Given(dialect)
     try:
-        rest = given.add_headers(headers)
+        rest = given.add(headers, query or ())
         if query is None:
             given.unknown += [name for name, _ in rest]
-            _refuse_foreign(rest, dialect)
-        else:
-            given.add_query(query)
-            _refuse_foreign((*rest, *query), dialect)
         options = _top_options(given, rest, kind, own_authorization=own_authorization)
     except InvalidInput as problem:
         raise problem_of(problem, (*headers, *(query or ())), dialect) from None
@@ -118,7 +114,7 @@ def _read(
 
 def names_run(options: Iterable[tuple[str, str]], dialect: Dialect) -> bool:
     """Whether headers, or parameters of the query, make their message part of a run; an empty value says nothing."""
-    wanted = dialect.lower_prefix + option_values.RUN_ID
+    wanted = dialect.lower_prefix + RUN_ID
     return any(name.lower() == wanted and value.strip() for name, value in options)
 
 
@@ -165,7 +161,8 @@ def read_cron(parts: RequestParts, dialect: Dialect) -> str:
 
     Raises: InvalidInput. Source: interface document, Svc-Cron; D-012.
     """
-    given = _given_by(parts, dialect)
+    given = _Given(dialect)
+    given.add(parts.headers, parts.query)
     try:
         return cron.parse(given.at("").get(_CRON, "")).text
     except Malformed as malformed:
@@ -177,23 +174,17 @@ def read_schedule_id(parts: RequestParts, dialect: Dialect) -> ScheduleId | None
 
     Raises: InvalidInput. Source: interface document, Svc-Schedule-Id.
     """
-    schedule_id = _given_by(parts, dialect).read("", _SCHEDULE_ID, names.parse_name)
-    return None if schedule_id is None else ScheduleId(schedule_id)
-
-
-def _given_by(parts: RequestParts, dialect: Dialect) -> _Given:
     given = _Given(dialect)
-    rest = given.add_headers(parts.headers)
-    given.add_query(parts.query)
-    _refuse_foreign((*rest, *parts.query), dialect)
-    return given
+    given.add(parts.headers, parts.query)
+    schedule_id = given.read("", _SCHEDULE_ID, names.parse_name)
+    return None if schedule_id is None else ScheduleId(schedule_id)
 
 
 _CRON, _SCHEDULE_ID = "cron", "schedule-id"
 _FLOW_CONTROL = ("flow-control-key", "flow-control-value")
 _CALLBACKS = ("callback", "failure-callback")
 # All others behind the prefix mean nothing here.
-_OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS, *option_values.KEYS))
+_OPTIONS = frozenset((*VALUES, _CRON, _SCHEDULE_ID, *_FLOW_CONTROL, *_CALLBACKS, *RUN_VALUES))
 
 # --- sorting: which message an option is about ----------------------------------------------------
 
@@ -248,8 +239,8 @@ class _Given:
         self._dropped: list[str] = []
         self.unknown: list[str] = []
 
-    def add_headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Sort in the service's headers; the others come back."""
+    def add(self, headers: Iterable[tuple[str, str]], query: Pairs) -> list[tuple[str, str]]:
+        """Sort in the service's headers and query parameters; the other headers come back."""
         prefix = self._dialect.lower_prefix
         rest: list[tuple[str, str]] = []
         for pair in headers:
@@ -257,15 +248,12 @@ class _Given:
                 self._add(pair[0][len(prefix) :], pair[1], from_query=False)
             else:
                 rest.append(pair)
-        return rest
-
-    def add_query(self, query: Pairs) -> None:
-        """Sort in the service's query parameters."""
-        prefix = self._dialect.lower_prefix
         for name, value in query:
             lower_name = name.lower()
             if lower_name.startswith(prefix):
                 self._add(lower_name[len(prefix) :], value, from_query=True)
+        _refuse_foreign((*rest, *query), self._dialect)
+        return rest
 
     def _add(self, suffix: str, value: str, *, from_query: bool) -> None:
         key = suffix
@@ -334,6 +322,11 @@ class _Given:
         except Malformed as malformed:
             raise InvalidInput(self.name(path + key), malformed.reason) from None
 
+    def read_all(self, path: str, table: Mapping[str, tuple[str, Callable[[str], object]]]) -> dict[str, object]:
+        """The values of the options of a table that are given, by the fields that they fill."""
+        texts = self.at(path)
+        return {field: self.read(path, key, parse) for key, (field, parse) in table.items() if key in texts}
+
     def forwarded(self, path: str) -> Pairs:
         return tuple(self._forwarded.get(path, ()))
 
@@ -384,12 +377,14 @@ def _top_options(
     return _options(given, "", content_type, tuple(incoming))
 
 
+_ANY_RUN = RunOptions(run_id=RunId(""))
+
+
 def _options(given: _Given, path: str, content_type: str | None = None, incoming: Pairs = ()) -> MessageOptions:
     options = MessageOptions(content_type=content_type, forwarded=given.forwarded(path), incoming=incoming)
     if given.is_silent:
         return options
-    texts = given.at(path)
-    values = {field: given.read(path, key, parse) for key, (field, parse) in VALUES.items() if key in texts}
+    values = given.read_all(path, VALUES)
     callback, callback_settings = _callback(given, path, "callback")
     failure_callback, failure_callback_settings = _callback(given, path, "failure-callback")
     return replace(
@@ -399,7 +394,7 @@ def _options(given: _Given, path: str, content_type: str | None = None, incoming
         failure_callback=failure_callback,
         failure_callback_settings=failure_callback_settings,
         flow_control=_flow_control(given, path),
-        workflow=option_values.read(texts, partial(given.read, path)) if option_values.RUN_ID in texts else None,
+        workflow=replace(_ANY_RUN, **given.read_all(path, RUN_VALUES)) if RUN_ID in given.at(path) else None,
         **values,
     )
 

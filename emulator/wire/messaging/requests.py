@@ -24,7 +24,6 @@ from emulator.core.record import AccountId, GroupName, QueueName, RunId
 from emulator.wire import names, urls
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import decoded
-from emulator.wire.messaging import option_values
 from emulator.wire.messaging.option_values import RUN_ID
 from emulator.wire.messaging.options import (
     LogNote,
@@ -217,7 +216,7 @@ def with_invoker(item: PublishItem, dialect: Dialect) -> PublishItem:
     try:
         given = decoded(_INVOCATION, item.body)
         invoker = Invoker(
-            run_id=read_field("workflowRunId", given.workflowRunId, option_values.parse_run_id),
+            run_id=RunId(read_field("workflowRunId", given.workflowRunId, names.parse_free_text)),
             run_created_ms=given.workflowRunCreatedAt,
             url=urls.check_url("workflowUrl", given.workflowUrl),
             options=options_of_run(given.headers, RunId(given.workflowRunId), dialect),
@@ -254,7 +253,7 @@ def options_of_run(headers: Mapping[str, str | list[str]], run_id: RunId, dialec
     Raises: InvalidInput naming the header.
     """
     pairs = {(name.lower(), value): None for name, values in listed(headers) for value in values}
-    named = (dialect.lower_prefix + option_values.RUN_ID, run_id)
+    named = (dialect.lower_prefix + RUN_ID, run_id)
     rest = (pair for pair in pairs if pair[0] != named[0])
     return read_listed_options((named, *rest), dialect, kind=RequestKind.PUBLISH)
 

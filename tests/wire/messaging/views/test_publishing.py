@@ -24,9 +24,7 @@ GROUP_VIEW: list[dict[str, Json]] = [
     ("reply", "expected"),
     [
         pytest.param(Accepted(is_group=False, messages=(FRESH,)), {"messageId": "msg_1"}, id="url"),
-        pytest.param(
-            Accepted(is_group=False, messages=(OLD,)), {"messageId": "msg_0", "deduplicated": True}, id="duplicate"
-        ),
+        (Accepted(is_group=False, messages=(OLD,)), {"messageId": "msg_0", "deduplicated": True}),
         pytest.param(Accepted(is_group=True, messages=(FRESH, OLD)), GROUP_VIEW, id="group"),
         pytest.param(Accepted(is_group=True, messages=()), [], id="group-without-endpoints"),
     ],
