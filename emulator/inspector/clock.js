@@ -131,8 +131,11 @@ export function clockBar({ store, canAct, act, keys, goToWorld }) {
       () => true,
     );
     moving({ label, from_ms: now_ms, now_ms, deliveries: 0 });
-    const said = ({ from_ms: from, to_ms: end, deliveries: many, failed }) =>
-      `${end > from ? `Moved ${duration(end - from)}` : "The clock stands: nothing is due"}, ${deliveries(many)}${failed ? `, ${failed} failed` : ""}.`;
+    const said = ({ from_ms: from, to_ms: end, deliveries: many, failed }) => {
+      const moved =
+        end > from ? `Moved ${duration(end - from)}` : "The clock stands: nothing is due";
+      return `${moved}, ${deliveries(many)}${failed ? `, ${failed} failed` : ""}.`;
+    };
     const report = await act(`Move ${label}`, "POST", `/_emulator/clock/${path}`, {
       body: { ...body, undoable: true },
       signal,

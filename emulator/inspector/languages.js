@@ -53,7 +53,10 @@ const object = (value) => literal(value, 2).replace(/^( *)"([A-Za-z_]\w*)":/gm, 
 function withFetch(described, origin) {
   const { method, headers, body } = described;
   const given = object({ method, headers, body: body instanceof Blob ? "FILE" : body });
-  return `const response = await fetch(${literal(origin + target(described))}, ${given});\nif (!response.ok) throw new Error(await response.text());`;
+  return [
+    `const response = await fetch(${literal(origin + target(described))}, ${given});`,
+    "if (!response.ok) throw new Error(await response.text());",
+  ].join("\n");
 }
 
 // Options of the clients by what stands behind the prefix of their headers, and how they read a value.
@@ -85,7 +88,12 @@ function withClient(described, origin) {
   if (!call) return null;
   const [module, what, argument] = call;
   const made = object(argument);
-  return `import { Client } from "@upstash/${module}";\n\nconst client = new Client({ baseUrl: ${literal(origin)}, token: ${literal(token)} });\nconst response = await client.${what}(${made});`;
+  return [
+    `import { Client } from "@upstash/${module}";`,
+    "",
+    `const client = new Client({ baseUrl: ${literal(origin)}, token: ${literal(token)} });`,
+    `const response = await client.${what}(${made});`,
+  ].join("\n");
 }
 
 /** The options that a client's call has for headers; those without a name stay headers. */

@@ -19,15 +19,16 @@ const FILTERS = {
 
 /**
  * A list, loaded by `path` and drawn again, row by row, when it changes. A field is a name, or item => value.
- *   rows     name of the list in the store, and of the `path` and in the `answers` without one; `items(found)` rearranges
+ *   rows     name of the list in the store, and of the `path` and in the `answers` without one;
+ *            `items(found)` rearranges
  *   query    () => what the call has besides the `filters` (names of FILTERS; `options` of those that are chosen)
  *   matches  (item, picked) => whether it is shown, for filters that the call does not have; their names in `local`
  *   older    what older ones are called, where the list comes in pages; a button reads another page
  *   key      the field that tells rows apart; `open` the one that the right column shows; `isOpen(item, selected)`
  *            where more than its value means the item
- *   columns  [title, kind, field, sort]; kind "number" aligns right, "main" and "words" grow, "when" is an instant, "id"
- *            an id, "extra" is left out where there is little room. `sort` is the field by which a click on the title
- *            sorts: `field` itself where that is a name, and null where rows are not to be sorted
+ *   columns  [title, kind, field, sort]; kind "number" aligns right, "main" and "words" grow, "when" is an instant,
+ *            "id" an id, "extra" is left out where there is little room. `sort` is the field by which a click on the
+ *            title sorts: `field` itself where that is a name, and null where rows are not to be sorted
  *   actions  (item, deed) => what ends the row; `deed` as made by `deeds`
  *   empty    () => what teaches when there is nothing; `drawn(items, answer)` runs after each drawing
  */

@@ -21,7 +21,8 @@ const TEXTS = {
 };
 const FIELDS = ["status", ...Object.keys(TEXTS)];
 const WORDS = Object.keys(STATUSES).join(", ");
-export const HINT = `${FIELDS.map((name) => `${name}:`).join(" ")} and words; status is ${WORDS}, 503 or 5xx; * stands for anything`;
+const NAMES = FIELDS.map((name) => `${name}:`).join(" ");
+export const HINT = `${NAMES} and words; status is ${WORDS}, 503 or 5xx; * stands for anything`;
 
 /** A filter as terms [{field, value}]; field null is free text. A value with spaces stands in quotes. */
 export function parse(text) {

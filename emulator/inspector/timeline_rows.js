@@ -136,8 +136,10 @@ export function why(row, { retries }) {
   const { n, by, queue, group } = row;
   const waited = row.at - row.created;
   const source = shortId(row.source);
-  if (n > 1)
-    return `${row.run ? `${ofRun(row)}: ` : ""}retry ${n - 1} of ${row.of - 1}: ${retries.get(`${row.id} ${n - 1}`) ?? "of an attempt that failed"}`;
+  if (n > 1) {
+    const cause = retries.get(`${row.id} ${n - 1}`) ?? "of an attempt that failed";
+    return `${row.run ? `${ofRun(row)}: ` : ""}retry ${n - 1} of ${row.of - 1}: ${cause}`;
+  }
   const through = row.run
     ? ofRun(row)
     : queue

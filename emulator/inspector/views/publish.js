@@ -175,7 +175,13 @@ export function render(context) {
     preview.textContent = (LANGUAGES[prefs.language] ?? LANGUAGES.curl)(call(), { dialect });
     const { Cron, "Retry-Delay": delay, Retries } = form.elements;
     // In a tab of its own, because the form would be lost.
-    times.href = `#/when?${new URLSearchParams({ expression: Cron.value, retry_delay: delay.value, retries: Retries.value, world: context.state.world })}`;
+    const query = new URLSearchParams({
+      expression: Cron.value,
+      retry_delay: delay.value,
+      retries: Retries.value,
+      world: context.state.world,
+    });
+    times.href = `#/when?${query}`;
   }
 
   async function send() {

@@ -73,9 +73,11 @@ function repeating(context) {
     // The shell has no words for attempts that are spared.
     const { dialect } = context.state.credentials ?? {};
     const names = dialect && dialect.name !== "svc" ? ` --dialect ${dialect.name}` : "";
+    const isDefault = context.state.world === "default";
+    const command = isDefault ? `serve${names} --clock frozen` : "worlds create";
     const line = chaos.except.length
       ? `emulator.new_world(seed=${seed}, epoch="${epoch}", plan="${plan}", chaos=${JSON.stringify(chaos)})`
-      : `svc-emulator ${context.state.world === "default" ? `serve${names} --clock frozen` : "worlds create"} --seed ${seed} --epoch ${epoch} --plan ${plan} --chaos ${chaos.level}`;
+      : `svc-emulator ${command} --seed ${seed} --epoch ${epoch} --plan ${plan} --chaos ${chaos.level}`;
     replace(
       place,
       h("h2", "To repeat this run"),

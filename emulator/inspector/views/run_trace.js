@@ -145,7 +145,11 @@ function stepRow(context, axis, step, place, opened) {
   const to = step.ended_ms ?? axis.until;
   const lasted = step.ended_ms === null ? "…" : duration(to - step.at_ms);
   const marks = marksOf(step.request?.errors);
-  const title = `${moment(step.at_ms, now ?? undefined, zone)}, ${step.ended_ms === null ? "not ended" : lasted}${marks.length ? `, ${marks.length} retried` : ""}`;
+  const title = [
+    moment(step.at_ms, now ?? undefined, zone),
+    step.ended_ms === null ? "not ended" : lasted,
+    ...(marks.length ? [`${marks.length} retried`] : []),
+  ].join(", ");
   return line(context, {
     word,
     kind,
