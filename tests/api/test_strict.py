@@ -32,6 +32,11 @@ OF_RUN = {
 }
 
 
+def item(headers: dict[str, str] | None = None, **more: str | None) -> dict[str, object]:
+    """An item of a batch."""
+    return {"destination": HOOK, "headers": headers or {}, **more}
+
+
 async def mismatch(emulator: InProcess, method: str, target: str, headers: Any = (), body: object = b"") -> str:
     """What the answer says of the contract, nothing if all is well."""
     answer = await emulator.call(method, target, headers, body)
@@ -46,22 +51,12 @@ async def test_without_strict_mode_nothing_is_said(emulator: InProcess) -> None:
 @pytest.mark.parametrize(
     ("method", "target", "headers", "body"),
     [
-        (
-            "POST",
-            f"/v2/publish/{HOOK}?page=2&sort=up",
-            {"Svc-Retries": "3", "X-Own": "1", "Svc-Forward-A": "b"},
-            b"\xff",
-        ),
+        ("POST", f"/v2/publish/{HOOK}?page=2", {"Svc-Retries": "3", "X-Own": "1", "Svc-Forward-A": "b"}, b"\xff"),
         ("POST", f"/v2/publish/{HOOK}?svc-delay=1h", {"Svc-Label": "", "Svc-Telemetry-Sdk": "js"}, b""),
         ("POST", f"/v2/enqueue/q/{HOOK}", {"Svc-Timeout": "30s", "Svc-Delay": ""}, b""),
         ("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "*/5 * * * *"}, b""),
         ("POST", f"/v2/schedules/{HOOK}?svc-cron=*/5+*+*+*+*", {}, b""),
-        (
-            "POST",
-            "/v2/batch",
-            {},
-            [{"destination": HOOK, "headers": {"Svc-Retries": "1"}, "body": None, "queue": None}],
-        ),
+        ("POST", "/v2/batch", {}, [item({"Svc-Retries": "1"}, body=None, queue=None)]),
         ("POST", "/v2/queues", {"Content-Type": "application/json"}, {"queueName": "q", "parallelism": 2}),
         ("PATCH", "/v2/Schedules/nope/pause", {}, b""),
         ("GET", "/v2/queues/", {}, b""),
@@ -73,9 +68,9 @@ async def test_without_strict_mode_nothing_is_said(emulator: InProcess) -> None:
         ("POST", "/_emulator/clock/advance", {}, {"by": "1d"}),
         ("GET", "/_emulator/trace", {}, b""),
         ("POST", f"/v2/publish/{HOOK}", OF_RUN, b"{}"),
-        ("POST", "/v2/batch", {}, [{"destination": HOOK, "headers": OF_RUN}]),
+        ("POST", "/v2/batch", {}, [item(OF_RUN)]),
         ("POST", f"/v2/trigger/{HOOK}", {"Svc-Workflow-RunId": "wfr_1", "Svc-Delay": "1h"}, b"{}"),
-        ("POST", "/v2/batch/trigger", {}, [{"destination": HOOK, "headers": {"Svc-Label": "a"}, "body": "{}"}]),
+        ("POST", "/v2/batch/trigger", {}, [item({"Svc-Label": "a"}, body="{}")]),
         ("POST", "/v2/wait/ev", OF_RUN, {"url": HOOK, "timeout": "7d", "timeoutHeaders": {"A": ["b"]}, "step": {}}),
         ("POST", "/v2/notify/ev", {}, b"x"),
         ("DELETE", "/v2/workflows/runs?workflowUrl=https://a.test,https://b.test&label=x&label=y", {}, b""),
@@ -98,11 +93,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
     "underscore": (PUBLISH, {"Svc_Retries": "3"}, "header Svc_retries: unknown, did you mean Svc-Retries?"),
     "dialect": (PUBLISH, {"Upstash-X": "3s"}, "header Upstash-X: is of the dialect upstash, this server speaks svc"),
     "header-of-others": ("GET /v2/queues", {"Svc-Delay": "3s"}, "header Svc-Delay: this operation does not read it"),
-    "query-twin": (
-        f"POST /v2/publish/{HOOK}?svc-retry=3",
-        {},
-        "query parameter svc-retry: unknown, did you mean svc-retries?",
-    ),
+    "query-twin": (f"{PUBLISH}?svc-retry=3", {}, "query parameter svc-retry: unknown, did you mean svc-retries?"),
     "query-parameter": ("GET /v2/events?cuont=1", {}, "query parameter cuont: unknown, did you mean count?"),
     "no-body": ("POST /v2/queues", {}, "body: required"),
     "required-header": (f"POST /v2/schedules/{HOOK}", {}, "header Svc-Cron: required"),
@@ -114,35 +105,17 @@ MISTAKES: dict[str, tuple[str, dict[str, str], str]] = {
         "query parameter order: not as the contract says, expected latestFirst or earliestFirst",
     ),
 }
+QUEUES, ENDPOINTS, BATCH = "POST /v2/queues", "POST /v2/topics/g/endpoints", "POST /v2/batch"
+Q, HEADERS, QUEUED = {"queueName": "q"}, "[0].headers: header", "does not apply to queued messages"
 # The same of mistakes in a body.
 MISTAKES_IN_A_BODY: dict[str, tuple[str, object, str]] = {
-    "field": (
-        "POST /v2/queues",
-        {"queueName": "q", "paralelism": 2},
-        "paralelism: unknown field, did you mean parallelism?",
-    ),
-    "type": (
-        "POST /v2/queues",
-        {"queueName": "q", "parallelism": "2"},
-        "parallelism: expected integer or null, got a string",
-    ),
-    "place": (
-        "POST /v2/topics/g/endpoints",
-        {"endpoints": [{"name": "x", "url": 5}]},
-        "endpoints[0].url: expected string, got a number",
-    ),
-    "no-json": ("POST /v2/queues", b"{", "body: is not JSON"),
+    "field": (QUEUES, {**Q, "paralelism": 2}, "paralelism: unknown field, did you mean parallelism?"),
+    "type": (QUEUES, {**Q, "parallelism": "2"}, "parallelism: expected integer or null, got a string"),
+    "place": (ENDPOINTS, {"endpoints": [{"url": 5}]}, "endpoints[0].url: expected string, got a number"),
+    "no-json": (QUEUES, b"{", "body: is not JSON"),
     "body": ("GET /v2/queues", b"x", "body: this operation reads none"),
-    "header-in-a-batch": (
-        "POST /v2/batch",
-        [{"destination": HOOK, "headers": {"Svc-Lable": "x"}}],
-        "[0].headers: header Svc-Lable: unknown, did you mean Svc-Label?",
-    ),
-    "queued-in-a-batch": (
-        "POST /v2/batch",
-        [{"destination": HOOK, "queue": "q", "headers": {"Svc-Delay": "1m"}}],
-        "[0].headers: header Svc-Delay: does not apply to queued messages",
-    ),
+    "header-in-a-batch": (BATCH, [item({"Svc-Lable": "x"})], f"{HEADERS} Svc-Lable: unknown, did you mean Svc-Label?"),
+    "queued-in-a-batch": (BATCH, [item({"Svc-Delay": "1m"}, queue="q")], f"{HEADERS} Svc-Delay: {QUEUED}"),
     "control": (
         "POST /_emulator/destinations",
         {"match": {"url": HOOK}, "respond": {"statos": 200}},
@@ -269,92 +242,39 @@ async def test_what_a_queue_ignores_is_refused(
 
 
 RUN = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Delay": "1h"}
-QUEUED = "does not apply to queued messages"
 OF_A_RUN = "does not apply to messages of a workflow run"
 UNREAD = "this operation does not read it"
 
 
-@pytest.mark.parametrize(
-    ("target", "headers", "body", "field", "said"),
-    [
-        pytest.param(
-            "/v2/batch",
-            {},
-            [{"destination": HOOK}, {"destination": HOOK, "queue": "q", "headers": {"svc-delay": "1h"}}],
-            "[1].headers.Svc-Delay",
-            QUEUED,
-            id="queue-batch",
-        ),
-        pytest.param(
-            "/v2/batch",
-            {},
-            [{"destination": HOOK, "headers": {"Svc-Queue-Name": "q", "Svc-Flow-Control-Key": "k"}}],
-            "[0].headers.Svc-Flow-Control-Key",
-            QUEUED,
-            id="queue-batch-by-header",
-        ),
-        pytest.param(
-            f"/v2/publish/{HOOK}?svc-queue-name=q",
-            {"Svc-Not-Before": "1767225660"},
-            b"",
-            "Svc-Not-Before",
-            QUEUED,
-            id="queue-publish",
-        ),
-        pytest.param(
-            f"/v2/schedules/{HOOK}",
-            {"Svc-Cron": "* * * * *", "Svc-Queue-Name": "q", "Svc-Delay": "1h", "Svc-Flow-Control-Key": "k"},
-            b"",
-            "Svc-Flow-Control-Key",
-            QUEUED,
-            id="queue-schedule",
-        ),
-        pytest.param(f"/v2/enqueue/q/{HOOK}", RUN, b"", "queueName", OF_A_RUN, id="run-enqueue"),
-        pytest.param(f"/v2/publish/{HOOK}?svc-queue-name=q", RUN, b"", "svc-queue-name", OF_A_RUN, id="run-publish"),
-        pytest.param(
-            "/v2/batch",
-            {},
-            [{"destination": HOOK, "queue": "q", "headers": RUN}],
-            "[0].queue",
-            OF_A_RUN,
-            id="run-batch",
-        ),
-        pytest.param(
-            "/v2/batch",
-            {},
-            [{"destination": HOOK, "headers": {**RUN, "Svc-Queue-Name": "q"}}],
-            "[0].headers.Svc-Queue-Name",
-            OF_A_RUN,
-            id="run-batch-by-header",
-        ),
-        pytest.param(
-            f"/v2/publish/{HOOK}", {"svc-schedule-id": "a"}, b"", "Svc-Schedule-Id", UNREAD, id="schedule-id-publish"
-        ),
-        pytest.param(
-            f"/v2/enqueue/q/{HOOK}?svc-schedule-id=a",
-            {},
-            b"",
-            "svc-schedule-id",
-            "query parameter svc-schedule-id: unknown",
-            id="schedule-id-enqueue",
-        ),
-        pytest.param(
-            "/v2/batch",
-            {},
-            [{"destination": HOOK}, {"destination": HOOK, "headers": {"svc-schedule-id": "a"}}],
-            "[1].headers.Svc-Schedule-Id",
-            UNREAD,
-            id="schedule-id-batch",
-        ),
-    ],
-)
+BY_HEADER = {"Svc-Queue-Name": "q"}
+FLOW = {"Svc-Flow-Control-Key": "k"}
+NOT_HERE = {"svc-schedule-id": "a"}
+IN_QUERY = f"publish/{HOOK}?svc-queue-name=q"
+CRON = {"Svc-Cron": "* * * * *"}
+# Of each option without an effect: the path, the headers and the body of the call, the field at fault, what is said.
+NO_EFFECT: dict[str, tuple[str, dict[str, str], object, str, str]] = {
+    "queue-batch": ("batch", {}, [item(), item({"svc-delay": "1h"}, queue="q")], "[1].headers.Svc-Delay", QUEUED),
+    "queue-batch-by-header": ("batch", {}, [item(BY_HEADER | FLOW)], "[0].headers.Svc-Flow-Control-Key", QUEUED),
+    "queue-publish": (IN_QUERY, {"Svc-Not-Before": "1767225660"}, b"", "Svc-Not-Before", QUEUED),
+    "queue-schedule": (f"schedules/{HOOK}", CRON | BY_HEADER | FLOW, b"", "Svc-Flow-Control-Key", QUEUED),
+    "run-enqueue": (f"enqueue/q/{HOOK}", RUN, b"", "queueName", OF_A_RUN),
+    "run-publish": (IN_QUERY, RUN, b"", "svc-queue-name", OF_A_RUN),
+    "run-batch": ("batch", {}, [item(RUN, queue="q")], "[0].queue", OF_A_RUN),
+    "run-batch-by-header": ("batch", {}, [item(RUN | BY_HEADER)], "[0].headers.Svc-Queue-Name", OF_A_RUN),
+    "id-publish": (f"publish/{HOOK}", NOT_HERE, b"", "Svc-Schedule-Id", UNREAD),
+    "id-enqueue": (f"enqueue/q/{HOOK}?svc-schedule-id=a", {}, b"", "svc-schedule-id", "svc-schedule-id: unknown"),
+    "id-batch": ("batch", {}, [item(), item(NOT_HERE)], "[1].headers.Svc-Schedule-Id", UNREAD),
+}
+
+
+@pytest.mark.parametrize(("target", "headers", "body", "field", "said"), NO_EFFECT.values(), ids=list(NO_EFFECT))
 @with_emulator(strict=True)
 async def test_what_would_have_no_effect_is_refused_wherever_it_stands(
     emulator: InProcess, target: str, headers: dict[str, str], body: object, field: str, said: str
 ) -> None:
     """D-021 for a queue, D-325 for a run, D-074 for the id of a schedule."""
     before = emulator.image()
-    answer = await emulator.post(target, headers, body)
+    answer = await emulator.post(f"/v2/{target}", headers, body)
 
     assert (answer.status, answer.json["field"]) == (400, field)
     assert said in answer.headers[HEADER]
@@ -369,16 +289,9 @@ async def test_what_would_have_no_effect_is_refused_wherever_it_stands(
     ("target", "headers", "body"),
     [
         pytest.param(f"/v2/publish/{HOOK}", {"Svc-Delay": "1h"}, b"", id="publish"),
-        pytest.param("/v2/batch", {}, [{"destination": HOOK, "headers": {"Svc-Delay": "1h"}, "queue": ""}], id="batch"),
-        pytest.param(
-            "/v2/batch", {}, [{"destination": HOOK, "queue": "q", "headers": {"Svc-Delay": " "}}], id="nothing-given"
-        ),
-        pytest.param(
-            f"/v2/schedules/{HOOK}",
-            {"Svc-Cron": "* * * * *", "Svc-Queue-Name": "q", "Svc-Delay": "1h"},
-            b"",
-            id="schedule",
-        ),
+        pytest.param("/v2/batch", {}, [item({"Svc-Delay": "1h"}, queue="")], id="batch"),
+        pytest.param("/v2/batch", {}, [item({"Svc-Delay": " "}, queue="q")], id="nothing-given"),
+        pytest.param(f"/v2/schedules/{HOOK}", CRON | BY_HEADER | {"Svc-Delay": "1h"}, b"", id="schedule"),
     ],
 )
 @with_emulator(strict=True)
@@ -399,16 +312,8 @@ async def test_every_kind_of_answer_of_a_life_matches(emulator: InProcess) -> No
     await emulator.post(f"/v2/publish/{HOOK}", {"Svc-Retries": "1", "Svc-Label": "a,b", "Svc-Delay": "1m"}, b"x")
     await emulator.post(f"/v2/schedules/{HOOK}", {"Svc-Cron": "0 0 * * *", "Svc-Schedule-Id": "s"})
     await emulator.advance("3d")
-    for path in (
-        "/v2/events",
-        "/v2/logs",
-        "/v2/dlq",
-        "/v2/schedules",
-        "/v2/queues",
-        "/v2/topics",
-        "/v2/globalParallelism",
-    ):
-        answer = await emulator.get(path)
+    for path in ("events", "logs", "dlq", "schedules", "queues", "topics", "globalParallelism"):
+        answer = await emulator.get(f"/v2/{path}")
         assert (answer.status, answer.headers.get(HEADER)) == (200, None), path
     for path in ("/clock", "/deliveries", "/destinations", "/credentials", "/accounts", "/worlds", "/health"):
         answer = await emulator.control("GET", path)

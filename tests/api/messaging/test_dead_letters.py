@@ -124,17 +124,6 @@ async def test_retrying_an_entry_makes_a_new_message_and_takes_it_out(emulator: 
 
 
 @with_emulator()
-async def test_a_retry_that_fails_again_is_a_new_entry(emulator: InProcess) -> None:
-    await broken(emulator)
-    await fail(emulator)
-    (entry,) = await entries(emulator)
-    answer = await emulator.post(f"/v2/dlq/retry/{entry['dlqId']}")
-    (again,) = await entries(emulator)
-    assert again["messageId"] == answer.json["messageId"]
-    assert again["dlqId"] != entry["dlqId"]
-
-
-@with_emulator()
 async def test_configuration_headers_of_a_retry_win(emulator: InProcess) -> None:
     await broken(emulator)
     await fail(emulator, headers={"Svc-Forward-A": "1", "Svc-Label": "old"})
@@ -266,30 +255,6 @@ async def test_deleting_by_a_body_counts_what_was_there(emulator: InProcess) -> 
     assert answer.json == {"deleted": 2}
     assert (await emulator.delete("/v2/dlq", (), {"dlqIds": []})).json == {"deleted": 0}
     assert len(await entries(emulator)) == 1
-
-
-@pytest.mark.parametrize(
-    "query", ["host=x", "path=/", "lable=x", "order=sideways", "count=101", "cursor=!", "toDate=x"]
-)
-@with_emulator()
-async def test_a_wrong_filter_selects_nothing_and_is_named(emulator: InProcess, query: str) -> None:
-    await broken(emulator)
-    await fail(emulator)
-    before = emulator.image()
-    for method, target in (("GET", "/v2/dlq"), ("DELETE", "/v2/dlq"), ("POST", "/v2/dlq/retry")):
-        answer = await emulator.call(method, f"{target}?{query}")
-        assert (answer.status, answer.json["field"]) == (400, query.partition("=")[0]), answer.body
-    assert emulator.image() == before
-
-
-@with_emulator(plan="free")
-async def test_an_entry_ends_with_the_plans_retention(emulator: InProcess) -> None:
-    await broken(emulator)
-    await fail(emulator)
-    await emulator.advance(259_200_000 - 1)
-    assert len(await entries(emulator)) == 1
-    await emulator.advance(1)
-    assert await entries(emulator) == []
 
 
 @with_emulator()

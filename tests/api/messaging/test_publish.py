@@ -88,20 +88,6 @@ async def test_a_duplicate_is_202_with_the_first_id_until_ten_minutes_have_passe
 
 
 @with_emulator()
-async def test_content_deduplication_looks_at_destination_body_type_and_forwarded_headers(emulator: InProcess) -> None:
-    base = {"Svc-Content-Based-Deduplication": "True", "Content-Type": "a/b", "Svc-Forward-A": "1"}
-    first = await emulator.publish(URL, base, "x")
-    assert (await emulator.post(f"/v2/publish/{URL}", base, "x")).json["messageId"] == first
-    for url, headers, body in (
-        (URL + "2", base, "x"),
-        (URL, base, "y"),
-        (URL, {**base, "Content-Type": "a/c"}, "x"),
-        (URL, {**base, "Svc-Forward-A": "2"}, "x"),
-    ):
-        assert (await emulator.post(f"/v2/publish/{url}", headers, body)).status == 200
-
-
-@with_emulator()
 async def test_a_group_is_deduplicated_endpoint_by_endpoint(emulator: InProcess) -> None:
     await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": "https://one.test"}]})
     once = {"Svc-Deduplication-Id": "d"}
@@ -222,15 +208,6 @@ async def test_a_batch_answers_every_item_in_its_place(emulator: InProcess) -> N
         "A": ["1"],
     }
     assert len(await emulator.deliveries()) == 4
-
-
-@with_emulator()
-async def test_a_batch_item_that_repeats_an_earlier_one_is_marked(emulator: InProcess) -> None:
-    item = {"destination": URL, "headers": {"Svc-Deduplication-Id": "d"}}
-    answer = await emulator.post("/v2/batch", (), [item, item])
-    first, second = answer.json
-    assert answer.status == 200
-    assert second == {"messageId": first["messageId"], "deduplicated": True}
 
 
 # -- the daily quota --------------------------------------------------------------------------

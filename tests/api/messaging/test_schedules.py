@@ -74,18 +74,6 @@ async def test_it_fires_on_the_minute_and_says_how_it_went(emulator: InProcess) 
     assert events[0]["scheduleId"] == "s.1_a-b"
 
 
-@with_emulator()
-async def test_the_same_id_replaces_everything(emulator: InProcess) -> None:
-    first = {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "s", "Svc-Delay": "1h", "Svc-Label": "l"}
-    await emulator.post(f"/v2/schedules/{URL}", first, "body")
-    await emulator.advance("1s")
-    answer = await emulator.post("/v2/schedules/https://b.test", {"Svc-Cron": "0 * * * *", "Svc-Schedule-Id": "s"})
-    assert answer.json == {"scheduleId": "s"}
-    (record,) = (await emulator.get("/v2/schedules")).json
-    assert (record["destination"], record["cron"], record["createdAt"]) == ("https://b.test", "0 * * * *", EPOCH_MS)
-    assert record.keys().isdisjoint({"body", "delay", "label", "labels", "header"})
-
-
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 @with_emulator()
 async def test_pausing_skips_and_never_catches_up(emulator: InProcess, method: str) -> None:
@@ -102,14 +90,6 @@ async def test_pausing_skips_and_never_catches_up(emulator: InProcess, method: s
         assert (await emulator.call(method, "/v2/schedules/s/resume")).status == 200
     await emulator.advance("1m")
     assert [each["at_ms"] - EPOCH_MS for each in await emulator.deliveries()] == [660_000]
-
-
-@with_emulator()
-async def test_a_deleted_schedule_fires_no_more(emulator: InProcess) -> None:
-    await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "s"})
-    assert (await emulator.delete("/v2/schedules/s")).status == 200
-    assert (await emulator.delete("/v2/schedules/s")).status == 404
-    assert (await emulator.advance("1h"))["schedules_fired"] == 0
 
 
 @with_emulator()
@@ -134,38 +114,6 @@ async def test_a_destination_without_its_scheme_is_refused_with_the_same_words(e
         assert (scheduled.status, scheduled.json) == (published.status, published.json)
         assert scheduled.status == 404
     assert (await emulator.get("/v2/schedules")).json == []
-
-
-@with_emulator()
-async def test_a_schedule_whose_firing_is_refused_says_so_and_goes_on(emulator: InProcess) -> None:
-    await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "s"})
-    account_id = emulator.world.account().id
-    await emulator.control("PUT", f"/accounts/{account_id}", {"max_requests_per_day_hard": 0})
-    await emulator.advance("1m")
-    record = (await emulator.get("/v2/schedules/s")).json
-    assert record["error"] == "quota maxRequestsPerDay exceeded, current limit: 0"
-    assert record["nextScheduleTime"] == EPOCH_MS + 120_000
-
-
-@with_emulator()
-async def test_a_queue_of_a_schedule_keeps_its_parallelism(emulator: InProcess) -> None:
-    await emulator.post("/v2/queues", (), {"queueName": "q", "parallelism": 3})
-    await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Queue-Name": "q"})
-    await emulator.advance("1m")
-    assert (await emulator.get("/v2/queues/q")).json["parallelism"] == 3
-    (event,) = (await emulator.get("/v2/events?queueName=q&state=CREATED")).json["events"]
-    assert event["queueName"] == "q"
-
-
-@with_emulator(plan="free")
-async def test_too_many_schedules_are_412(emulator: InProcess) -> None:
-    for number in range(10):
-        headers = {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": f"s{number}"}
-        assert (await emulator.post(f"/v2/schedules/{URL}", headers)).status == 200
-    answer = await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *"})
-    assert (answer.status, answer.json) == (412, {"error": "quota maxSchedules exceeded, current limit: 10"})
-    again = {"Svc-Cron": "0 * * * *", "Svc-Schedule-Id": "s0"}
-    assert (await emulator.post(f"/v2/schedules/{URL}", again)).status == 200
 
 
 @pytest.mark.parametrize(("plan", "retries"), [("free", 3), ("paid", 5)])
@@ -271,23 +219,6 @@ async def test_the_list_of_keys_is_searched_by_a_part_of_the_name(emulator: InPr
     ):
         found = (await emulator.get(f"/v2/flowControl{query}")).json
         assert [record["flowControlKey"] for record in found] == keys
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ("pin", "parallelism"),
-        ("pin?rate=1&period=604801", "period"),
-        ("unpin?rate=maybe", "rate"),
-    ],
-)
-@with_emulator()
-async def test_wrong_pins_are_400(emulator: InProcess, query: str, field: str) -> None:
-    await emulator.publish(URL, {"Svc-Flow-Control-Key": "k"})
-    before = emulator.image()
-    answer = await emulator.post(f"/v2/flowControl/k/{query}")
-    assert (answer.status, answer.json["field"]) == (400, field)
-    assert emulator.image() == before
 
 
 @with_emulator(plan="free")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from tests.api.management.routes.calls import ACCOUNT_FIELDS, GOOD, UUID, get, has_types, manage, post
-from tests.harness.emulators import EPOCH_MS, InProcess, in_process, with_emulator
-from tests.harness.loops import on_loop
+from tests.api.management.routes.calls import ACCOUNT_FIELDS, UUID, get, has_types, manage, post
+from tests.harness.emulators import EPOCH_MS, InProcess, with_emulator
 
 
 @with_emulator()
@@ -141,20 +137,3 @@ async def test_a_suspended_account_is_refused_and_shows_its_transition_for_a_min
     assert (await get(emulator, "/v2/queue/user"))["modifying_state"] == "active"
     await emulator.advance("1m")
     assert "modifying_state" not in await get(emulator, "/v2/queue/user")
-
-
-@on_loop
-async def test_what_was_changed_outlives_a_restart(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"db": str(tmp_path / "state.db")}
-    async with in_process(**settings) as emulator:
-        account_id = emulator.world.account().id
-        created = await post(emulator, "/v2/search", GOOD)
-        rotated = await post(emulator, f"/v2/queue/rotate-token/{account_id}")
-        await emulator.control("PUT", f"/accounts/{account_id}", {"state": "suspended"})
-        image = emulator.image()
-    async with in_process(**settings) as emulator:
-        assert emulator.image() == image
-        assert await get(emulator, f"/v2/search/{created['id']}") == created
-        assert (await emulator.get("/v2/queues", token=rotated["token"])).status == 403
-        await emulator.advance("1m")
-        assert "modifying_state" not in await get(emulator, "/v2/queue/user")
