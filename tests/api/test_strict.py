@@ -166,9 +166,7 @@ async def test_another_type_of_content_is_named(emulator: InProcess) -> None:
 
 
 @on_loop
-async def test_an_answer_is_the_same_with_strict_mode_and_mistakes_are_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_answer_is_the_same_with_strict_mode_and_mistakes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     call: tuple[str, str, dict[str, str], object] = ("POST", "/v2/queues", {}, {"queueName": "q", "paralelism": 2})
     async with in_process() as emulator:
         plain = await emulator.call(*call)

@@ -25,16 +25,14 @@ NOBODY = "http://127.0.0.1:1"
 # -- clock ------------------------------------------------------------------------------------
 
 
-def test_clock_show(server: emulators.Server) -> None:
-    assert printed(server, "clock", "show") == (
-        "clock: frozen at 2026-01-01T00:00:00.000Z\nnext due: nothing\nmessages: 0 pending, 0 in flight\n"
-    )
-
-
 def test_clock_advance_does_the_work_on_the_way(server: emulators.Server) -> None:
+    frozen = "clock: frozen at 2026-01-01T00:00:00.000Z"
+    nothing = f"{frozen}\nnext due: nothing\nmessages: 0 pending, 0 in flight\n"
+    assert printed(server, "clock", "show") == nothing
     publish(server, URL, Svc_Delay="2h")
+    due = f"{frozen}\nnext due: 2026-01-01T02:00:00.000Z (in 2h)\nmessages: 1 pending, 0 in flight\n"
+    assert printed(server, "clock", "show") == due
 
-    assert "next due: 2026-01-01T02:00:00.000Z (in 2h)\nmessages: 1 pending" in printed(server, "clock", "show")
     lines = printed(server, "clock", "advance", "1d").splitlines()
 
     assert lines[0].startswith("clock: 2026-01-01T00:00:00.000Z -> 2026-01-02T00:00:00.000Z (1d in ")
@@ -56,11 +54,6 @@ def test_an_address_without_a_scheme_is_refused_with_the_one_that_was_meant(url:
     assert result.exit_code == 2
     assert "expected an address such as http://127.0.0.1:8080, got " in result.stderr
     assert hint in result.stderr
-
-
-def test_clock_answers_as_json(server: emulators.Server) -> None:
-    assert json.loads(printed(server, "clock", "advance", "90s", "--json"))["to_ms"] == emulators.EPOCH_MS + 90_000
-    assert json.loads(printed(server, "clock", "show", "--json"))["now_ms"] == emulators.EPOCH_MS + 90_000
 
 
 @pytest.mark.parametrize(
@@ -258,17 +251,13 @@ def test_env_of_a_running_server_in_every_format(server: emulators.Server) -> No
     assert printed(server, "env") == "".join(f"export {k}={v}\n" for k, v in expected.items())
 
 
-def test_env_speaks_the_dialect_of_the_server() -> None:
-    with emulators.server(dialect="upstash") as server:
-        assert json.loads(printed(server, "env", "--format", "json"))["QSTASH_TOKEN"] == server.token
-
-
-def test_env_says_which_options_a_running_server_makes_void() -> None:
+def test_env_speaks_the_dialect_of_a_running_server_and_says_which_options_it_makes_void() -> None:
     with emulators.server(dialect="upstash") as server:
         silent = invoke(server, "env", "--dialect", "upstash")
         told = invoke(server, "env", "--dialect", "svc", "--seed", "7", "--fixtures", "f.yaml")
 
     assert silent.stderr == ""
+    assert f"export QSTASH_TOKEN={server.token}\n" in silent.stdout
     assert told.stdout == silent.stdout
     assert told.stderr.splitlines() == [
         f"svc-emulator: {server.url} speaks the dialect upstash, not svc, and these are its variables "

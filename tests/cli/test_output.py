@@ -83,11 +83,7 @@ def test_progress_is_for_terminals_of_people_only(is_terminal: bool, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        (Format.POWERSHELL, "$env:A = 'it''s $x \\'"),
-        (Format.FISH, r"set -gx A 'it\'s $x \\'"),
-    ],
+    ("form", "text"), [(Format.POWERSHELL, "$env:A = 'it''s $x \\'"), (Format.FISH, r"set -gx A 'it\'s $x \\'")]
 )
 def test_values_reach_another_shell_as_they_are(form: Format, text: str) -> None:
     assert written({"A": "it's $x \\"}, form) == text

@@ -43,11 +43,7 @@ def test_show_has_what_was_sent_and_what_came_back(server: emulators.Server) -> 
 
     lines = printed(server, "show", message_id[-4:]).splitlines()
 
-    assert lines[:3] == [
-        message_id,
-        f"POST {DOWN}",
-        "DELIVERED at 2026-01-01T00:00:10.000Z, 2 of 6 attempts",
-    ]
+    assert lines[:3] == [message_id, f"POST {DOWN}", "DELIVERED at 2026-01-01T00:00:10.000Z, 2 of 6 attempts"]
     first, second = (
         lines.index("attempt 1 at 2026-01-01T00:00:00.000Z (rule)"),
         lines.index("attempt 2 at 2026-01-01T00:00:10.000Z (capture)"),
@@ -311,10 +307,7 @@ def test_ids_or_all_are_expected(server: emulators.Server, arguments: tuple[str,
         ([], {"respond": {"status": 200}}, "any method GLOB: answer 200"),
         (
             ["--status", "503", "--header", "Retry-After: 10", "--body", "busy", "--latency", "2s", "--times", "2"],
-            {
-                "respond": {"status": 503, "headers": {"Retry-After": "10"}, "body": "busy", "latency": "2s"},
-                "times": 2,
-            },
+            {"respond": {"status": 503, "headers": {"Retry-After": "10"}, "body": "busy", "latency": "2s"}, "times": 2},
             "any method GLOB: answer 503 after 2s, 2 times",
         ),
         (

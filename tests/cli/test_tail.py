@@ -51,14 +51,7 @@ def attempt(
 
 
 def event(seq: int, state: str, due: str | None = None) -> bytes:
-    data: dict[str, Any] = {
-        "seq": seq,
-        **AT,
-        "message_id": "msg_1",
-        "state": state,
-        "url": URL,
-        "next_delivery": due,
-    }
+    data: dict[str, Any] = {"seq": seq, **AT, "message_id": "msg_1", "state": state, "url": URL, "next_delivery": due}
     return written(Kind.EVENT, data, HistoryPosition(generation="9f3a1c02", seq=seq))
 
 

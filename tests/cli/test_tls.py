@@ -119,18 +119,6 @@ def test_health_finds_the_server_by_its_own_settings(secure: ServerProcess, file
     assert plain.stderr.startswith("svc-emulator: no server answers at http://127.0.0.1:")
 
 
-def test_health_carries_the_control_token() -> None:
-    with emulators.server(control_token="secret") as guarded:
-        well = invoke("health", "--port", str(guarded.port), "--control-token", "secret")
-        refused = invoke("health", "--port", str(guarded.port))
-
-    assert well.exit_code == 0
-    assert (refused.exit_code, said(refused)) == (
-        1,
-        f"svc-emulator: the server at http://127.0.0.1:{guarded.port} answers 401 (--control-token)\n",
-    )
-
-
 def test_health_asks_the_server_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """D-461."""
     monkeypatch.chdir(tmp_path)
@@ -139,10 +127,11 @@ def test_health_asks_the_server_that_is_named(tmp_path: Path, monkeypatch: pytes
         url = guarded.url
         named = invoke("health", "--url", url, "--control-token", "secret")
         by_variable = invoke("health", EMULATOR_URL=url, EMULATOR_CONTROL_TOKEN="secret")
+        by_port = invoke("health", "--port", str(guarded.port), "--control-token", "secret")
         of_the_file = invoke("health", "--url", url)
         other_port = invoke("health", "--port", "1", EMULATOR_URL=url)
 
-    assert (named.exit_code, by_variable.exit_code) == (0, 0)
+    assert (named.exit_code, by_variable.exit_code, by_port.exit_code, of_the_file.exit_code) == (0, 0, 0, 1)
     assert said(of_the_file) == f"svc-emulator: the server at {url} answers 401 (--control-token)\n"
     assert other_port.exit_code == 1
     assert other_port.stderr.startswith("svc-emulator: no server answers at http://127.0.0.1:1: ")

@@ -89,12 +89,6 @@ def test_explain_tells_the_reasons_in_order(server: emulators.Server) -> None:
     ]
 
 
-def test_explain_as_json(server: emulators.Server) -> None:
-    message_id = publish(server, URL)
-    found = json.loads(printed(server, "explain", message_id, "--json"))
-    assert (found["message_id"], found["state"]) == (message_id, "DELIVERED")
-
-
 def test_explain_of_an_empty_id_finds_nothing(server: emulators.Server) -> None:
     result = invoke(server, "explain", "")
     assert result.exit_code == 1
@@ -158,12 +152,6 @@ def test_a_workflow_run_is_explained_and_its_sleep_is_upcoming(server: emulators
     upcoming = printed(server, "upcoming")
     assert f'delivery  step "nap" of workflow run {run_id} sleeps until then' in upcoming
     assert f"\n  {run_id}  msg_" in upcoming
-
-
-def test_explain_of_what_is_neither_a_schedule_nor_a_run(server: emulators.Server) -> None:
-    for wanted in ("daily", "wfr_none"):
-        expected = f"svc-emulator: no message, run or schedule has an id that ends in '{wanted}'"
-        assert said(invoke(server, "explain", wanted)).startswith(expected)
 
 
 BERLIN = "CRON_TZ=Europe/Berlin 30 2 * * *"

@@ -93,13 +93,6 @@ def test_snapshots_are_listed_and_deleted(server: emulators.Server) -> None:
     assert failed(server, "delete", "b") == "snapshot b not found"
 
 
-def test_answers_are_shown_as_json(server: emulators.Server) -> None:
-    saved = json.loads(printed(server, "snapshot", "save", "s", "--json"))
-
-    assert json.loads(printed(server, "snapshot", "list", "--json")) == {"snapshots": [saved]}
-    assert json.loads(printed(server, "snapshot", "restore", "s", "--json"))["clock"]["now_ms"] == saved["created_ms"]
-
-
 def test_a_snapshot_goes_from_world_to_world_in_a_file(server: emulators.Server, tmp_path: Path) -> None:
     printed(server, "snapshot", "save", "s")
     file = tmp_path / "s.db"
@@ -154,22 +147,3 @@ def test_export_that_fails_leaves_the_file_as_it_was(server: emulators.Server, t
     failed(server, "export", "none", str(tmp_path / "s.db"))
 
     assert (tmp_path / "s.db").read_bytes() == b"precious"
-
-
-def test_nobody_answers(tmp_path: Path) -> None:
-    for arguments in (["save", "s"], ["export", "s", str(tmp_path / "s.db")], ["import", "s", __file__]):
-        result = CliRunner().invoke(main, ["snapshot", *arguments, "--url", NOBODY])
-
-        expected = f"svc-emulator: no server answers at {NOBODY} (start one with svc-emulator serve)\n"
-        assert (result.exit_code, said(result)) == (1, expected)
-
-
-def test_control_token(tmp_path: Path) -> None:
-    with emulators.server(control_token="secret") as guarded:
-        refused = snapshot(guarded, "save", "s")
-        printed(guarded, "snapshot", "save", "s", "--control-token", "secret")
-        printed(guarded, "snapshot", "export", "s", str(tmp_path / "s.db"), "--control-token", "secret")
-        printed(guarded, "snapshot", "import", "t", str(tmp_path / "s.db"), "--control-token", "secret")
-
-    assert refused.exit_code == 1
-    assert "--control-token" in refused.stderr

@@ -92,11 +92,7 @@ def test_a_delayed_message_waits_for_the_clock(emulator: Server, hooks: Receiver
 
 
 def test_retries_callbacks_and_the_dead_letter(emulator: Server, hooks: Receiver) -> None:
-    headers = {
-        "Svc-Retries": "2",
-        "Svc-Callback": f"{hooks.url}/told",
-        "Svc-Failure-Callback": f"{hooks.url}/failed",
-    }
+    headers = {"Svc-Retries": "2", "Svc-Callback": f"{hooks.url}/told", "Svc-Failure-Callback": f"{hooks.url}/failed"}
     sent = post(emulator, f"publish/{hooks.url}/down", headers, b"payload")
     report = advance(emulator, "1h")
     assert (report["succeeded"], report["failed"]) == (3, 2)

@@ -43,10 +43,7 @@ def urls(emulator: Server) -> list[str]:
 
 @on_loop
 async def test_a_real_client_publishes_over_one_encrypted_connection(certificate: CertificateFiles) -> None:
-    with (
-        receiver() as hooks,
-        server(server="hypercorn", tls_cert=certificate.cert, tls_key=certificate.key) as running,
-    ):
+    with receiver() as hooks, server(server="hypercorn", tls_cert=certificate.cert, tls_key=certificate.key) as running:
         async with httpx.AsyncClient(
             http1=False,
             http2=True,

@@ -109,9 +109,7 @@ def express(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     [
         ("fastapi", "qstash-python"),
         pytest.param(
-            "express",
-            "qstash-npm",
-            marks=pytest.mark.skipif(missing("node", "npm"), reason="needs Node.js and npm"),
+            "express", "qstash-npm", marks=pytest.mark.skipif(missing("node", "npm"), reason="needs Node.js and npm")
         ),
     ],
 )

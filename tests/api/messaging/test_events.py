@@ -23,12 +23,7 @@ async def test_the_events_of_a_delivery_of_failures_and_of_a_cancellation(emulat
     assert await states(emulator, f"messageId={good}&order=earliestFirst") == ["CREATED", "ACTIVE", "DELIVERED"]
     assert await states(emulator, f"messageId={good}") == ["DELIVERED", "ACTIVE", "CREATED"]
     bad = await emulator.publish("https://down.test/0", {"Svc-Retries": "0"})
-    assert await states(emulator, f"messageId={bad}&order=earliestFirst") == [
-        "CREATED",
-        "ACTIVE",
-        "ERROR",
-        "FAILED",
-    ]
+    assert await states(emulator, f"messageId={bad}&order=earliestFirst") == ["CREATED", "ACTIVE", "ERROR", "FAILED"]
     worse = await emulator.publish("https://down.test/1", {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
     await emulator.advance("1s")
     assert await states(emulator, f"messageId={worse}&order=earliestFirst") == [
@@ -68,12 +63,7 @@ async def test_an_event_shows_the_message_and_what_came_back(emulator: InProcess
     assert error["responseStatus"] == 503
     assert error["responseBody"] == "c29ycnk="
     assert error["responseHeader"] == error["responseHeaders"] == {"X-Y": ["z"]}
-    assert (error["body"], error["timeout"], error["maxRetries"], error["method"]) == (
-        "Ym9keQ==",
-        30_000,
-        1,
-        "POST",
-    )
+    assert (error["body"], error["timeout"], error["maxRetries"], error["method"]) == ("Ym9keQ==", 30_000, 1, "POST")
     assert error["retryDelayExpr"] == error["retryDelayExpression"] == "5000"
     assert (error["callback"], error["label"], error["labels"]) == ("https://cb.test/", "l", ["l"])
     (retry,) = (await emulator.get(f"/v2/events?messageId={message_id}&state=RETRY")).json["events"]

@@ -95,8 +95,7 @@ def callback_case(family: str, url: str) -> dict[str, Case]:
             ),
         ),
         f"Svc-{family}-Label": case(
-            {"Label": "told"},
-            lambda seen: {event["label"] for event in seen.events if event["url"] == url} == {"told"},
+            {"Label": "told"}, lambda seen: {event["label"] for event in seen.events if event["url"] == url} == {"told"}
         ),
         f"Svc-{family}-Flow-Control-Key": case(
             {"Flow-Control-Key": "k"},
@@ -136,9 +135,7 @@ OPTIONS: dict[str, Case] = {
         kinds=("publish", "batch", "schedule"),
     ),
     "Svc-Header-Forward absent": Case(
-        {"X-Mine": "yes"},
-        lambda seen: "X-Mine" not in seen.first["headers"],
-        kinds=("publish", "batch", "schedule"),
+        {"X-Mine": "yes"}, lambda seen: "X-Mine" not in seen.first["headers"], kinds=("publish", "batch", "schedule")
     ),
     "Svc-Redact-Fields": Case(
         {"Svc-Redact-Fields": "body"},
@@ -162,9 +159,7 @@ OPTIONS: dict[str, Case] = {
         {"Svc-Queue-Name": "q"}, lambda seen: {event["queueName"] for event in seen.events} == {"q"}
     ),
     "Svc-Deduplication-Id": Case(
-        {"Svc-Deduplication-Id": "d"},
-        lambda seen: len(seen.deliveries) == 1,
-        kinds=("publish", "query", "batch"),
+        {"Svc-Deduplication-Id": "d"}, lambda seen: len(seen.deliveries) == 1, kinds=("publish", "query", "batch")
     ),
     **callback_case("Callback", SUCCESS),
     **callback_case("Failure-Callback", FAILURE),

@@ -145,10 +145,7 @@ async def test_what_a_queue_ignores_in_a_batch_is_logged_for_each_item(
 
 @pytest.mark.parametrize(
     ("target", "headers", "field"),
-    [
-        ("/v2/batch", {"svc-cron": "* * * * *"}, "Svc-Cron"),
-        ("/v2/batch?Svc-Cron=*+*+*+*+*", {}, "svc-cron"),
-    ],
+    [("/v2/batch", {"svc-cron": "* * * * *"}, "Svc-Cron"), ("/v2/batch?Svc-Cron=*+*+*+*+*", {}, "svc-cron")],
 )
 @with_emulator()
 async def test_a_cron_expression_beside_a_batch_is_refused(

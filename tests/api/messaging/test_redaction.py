@@ -67,6 +67,16 @@ async def test_deliveries_are_in_clear_unless_redaction_is_asked_for(emulator: I
 
 
 @with_emulator()
+async def test_a_retry_of_a_dead_letter_delivers_the_original(emulator: InProcess) -> None:
+    await emulator.rule(URL, respond={"status": 500}, times=1)
+    await emulator.publish(URL, OPTIONS, "the-body-secret")
+    (entry,) = (await emulator.get("/v2/dlq")).json["messages"]
+    retried = (await emulator.post(f"/v2/dlq/retry/{entry['dlqId']}")).json["messageId"]
+    assert (await emulator.deliveries())[1]["body"] == "the-body-secret"
+    assert (await emulator.get(f"/v2/messages/{retried}")).json["body"] == BODY_MARK
+
+
+@with_emulator()
 async def test_a_callback_tells_the_original_and_its_own_record_hides_it(emulator: InProcess) -> None:
     await emulator.publish(URL, {**OPTIONS, "Svc-Callback": "https://cb.test/"}, "the-body-secret")
     callback = (await emulator.deliveries("https://cb.test/"))[0]

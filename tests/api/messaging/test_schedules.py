@@ -129,12 +129,7 @@ async def test_what_a_queue_ignores_of_a_schedule_is_logged(
     emulator: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     """D-021: its delay is applied."""
-    headers = {
-        "Svc-Cron": "* * * * *",
-        "Svc-Queue-Name": "q",
-        "Svc-Delay": "1h",
-        "Svc-Flow-Control-Key": "k",
-    }
+    headers = {"Svc-Cron": "* * * * *", "Svc-Queue-Name": "q", "Svc-Delay": "1h", "Svc-Flow-Control-Key": "k"}
     await emulator.post(f"/v2/schedules/{URL}", headers)
     assert f"Svc-Flow-Control-Key is not applied to a queued message (to {URL})" in caplog.messages
 

@@ -192,16 +192,7 @@ async def test_options_without_a_value_say_nothing(emulator: InProcess) -> None:
     options = {f"Svc-{name}": "" for name in WRONG} | {"Svc-Flow-Control-Value": " ", "Svc-Cron": ""}
     options["Svc-Delay"] = "1h"
     record = (await emulator.get(f"/v2/messages/{await emulator.publish(URL, options)}")).json
-    assert record.keys() == {
-        "messageId",
-        "url",
-        "method",
-        "header",
-        "maxRetries",
-        "notBefore",
-        "createdAt",
-        "callerIP",
-    }
+    assert record.keys() == {"messageId", "url", "method", "header", "maxRetries", "notBefore", "createdAt", "callerIP"}
 
 
 @pytest.mark.parametrize("dialect", PREFIXES)
@@ -242,8 +233,7 @@ async def test_only_schedules_take_a_cron_expression(emulator: InProcess, target
 
 @with_emulator()
 async def test_an_id_for_a_schedule_is_taken_with_a_warning_where_none_is_made(
-    emulator: InProcess,
-    caplog: pytest.LogCaptureFixture,
+    emulator: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     """D-074."""
     await with_group(emulator)

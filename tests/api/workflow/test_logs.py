@@ -18,10 +18,7 @@ DAY_MS = 86_400_000
 def shown(run: Any) -> list[tuple[str, list[tuple[Any, ...]]]]:
     """Each group: its type, and of each step the name, type and state."""
     return [
-        (
-            group["type"],
-            [(step.get("stepName"), step.get("stepType"), step["state"]) for step in group["steps"]],
-        )
+        (group["type"], [(step.get("stepName"), step.get("stepType"), step["state"]) for step in group["steps"]])
         for group in run["steps"]
     ]
 
@@ -75,10 +72,7 @@ async def test_parallel_steps_are_one_group_by_their_plans(emulator: InProcess) 
     await flow.step(1, "left", "first", concurrent=2)
     await flow.step(1, "left", "second", concurrent=2)
     run = await flow.log()
-    assert shown(run) == [
-        INIT,
-        ("parallel", [("left", "Run", "STEP_SUCCESS"), ("right", "SleepFor", "STEP_PROGRESS")]),
-    ]
+    assert shown(run) == [INIT, ("parallel", [("left", "Run", "STEP_SUCCESS"), ("right", "SleepFor", "STEP_PROGRESS")])]
     assert [step["stepId"] for step in run["steps"][1]["steps"]] == [1, 2]
     assert run["steps"][1]["steps"][0]["out"] == '"first"'
 

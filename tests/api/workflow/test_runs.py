@@ -73,11 +73,7 @@ async def test_a_run_is_read_and_ended_by_its_id(emulator: InProcess) -> None:
     first = (await begin(emulator)).json["messageId"]
     await add(emulator, 1)
     found = (await emulator.get(f"/v2/workflows/runs/{RUN}")).json
-    assert found[0] == {
-        "messageId": first,
-        "body": base64.b64encode(b'{"a":1}').decode(),
-        "callType": "step",
-    }
+    assert found[0] == {"messageId": first, "body": base64.b64encode(b'{"a":1}').decode(), "callType": "step"}
     assert json.loads(base64.b64decode(found[1]["body"]))["out"] == '"é"'
     target = f"/v2/workflows/runs/{RUN}"
     for _ in range(2):
@@ -296,11 +292,7 @@ async def test_an_invoked_run_and_its_invoker_know_each_other(emulator: InProces
         "invokedWorkflowRunBody": "payload",
     }
     assert done["state"] == "STEP_SUCCESS"
-    assert invoked["invoker"] == {
-        "workflowRunId": "wfr_one",
-        "workflowUrl": FLOW,
-        "workflowRunCreatedAt": EPOCH_MS,
-    }
+    assert invoked["invoker"] == {"workflowRunId": "wfr_one", "workflowUrl": FLOW, "workflowRunCreatedAt": EPOCH_MS}
 
 
 @with_emulator()

@@ -108,13 +108,7 @@ def basic(login: tuple[str, str]) -> tuple[str, str]:
 
 
 async def manage(
-    emulator: InProcess,
-    method: str,
-    target: str,
-    body: object = b"",
-    headers: Headers = (),
-    *,
-    world: str = "default",
+    emulator: InProcess, method: str, target: str, body: object = b"", headers: Headers = (), *, world: str = "default"
 ) -> Answer:
     """A management call of the owner of a world."""
     login = emulator.emulation.worlds.get(world).login
