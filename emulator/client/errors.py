@@ -237,6 +237,7 @@ class HandlerErrors:
         if found in self._listed[-1:]:
             return
         _set(error, "__traceback__", _of_application(error.__traceback__))
+        # D-471.
         if self._is_for_the_test(error) or (is_unseen and self.mode == "raise"):
             hide_from_traceback(error)
             add_note(error, f"It was raised by mounted code: {_where(found)}")

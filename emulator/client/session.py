@@ -62,6 +62,8 @@ class Session:
         self.errors = server.errors_of(world)
         self.api = ControlApi(url=server.url, world=world, token=server.control_token, world_token=token)
         self._answer: Mapping[str, Any] = {}
+        # The ids of the destination rules that were made here.
+        self.rules: set[str] = set()
         # As of the last refresh: the credentials, and the names on the server's wire.
         self.credentials: Credentials
         self.dialect: Dialect

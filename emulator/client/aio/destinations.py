@@ -132,6 +132,7 @@ class AsyncDestinations(Part):
     async def add(self, rule: Mapping[str, Any]) -> str:
         """Add a rule in the control API's JSON."""
         rule_id: str = (await self._link.control("POST", "destinations", rule))["id"]
+        self._link.session.rules.add(rule_id)
         return rule_id
 
     async def all(self) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from emulator.client.errors import (
 from emulator.client.event_loops import async_wait
 from emulator.client.session import Session, SessionSource
 from emulator.client.threads import AsyncCaller
+from emulator.client.verify.unused_rules import questions_about_rules
 
 T = TypeVar("T")
 
@@ -64,7 +65,13 @@ class AsyncLink:
         # In a fork the session is a copy; the process that opened it ends it.
         if session is None or not session.server.background.is_here:
             return
-        near = session.server.near_mounts(session.world) if failure is None else {}
+        questions: list[str] = []
+        if failure is None:
+            # It passes by what is captured, as if the application had answered 200.
+            near = session.server.near_mounts(session.world)
+            questions += [f"no application is mounted at {origin}: {question}" for origin, question in near.items()]
+            if session.rules:
+                questions += await async_wait(session.server.background.submit(questions_about_rules(session)))
         error_at_end: BaseException | None = None
         try:
             await async_wait(self._source.end(session))
@@ -76,9 +83,8 @@ class AsyncLink:
         due = session.errors.due_at_end() or error_at_end
         if due is not None:
             raise due
-        for origin, question in near.items():
-            # A test passes by what is captured, as if the application had answered 200.
-            warnings.warn(f"no application is mounted at {origin}: {question}", EmulatorWarning, stacklevel=3)
+        for question in questions:
+            warnings.warn(question, EmulatorWarning, stacklevel=3)
 
     async def run(self, work: Coroutine[Any, Any, T], caller: AsyncCaller | None = None) -> T:
         """Run a coroutine on the session's background loop, and wait for it; `caller` does what it calls meanwhile.

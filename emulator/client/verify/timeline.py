@@ -19,6 +19,7 @@ from emulator.client.errors import Refused
 from emulator.client.records import Delivery, Journal
 from emulator.client.session import Session
 from emulator.client.verify.expectations import counted
+from emulator.client.verify.unused_rules import question_about, summary_of, unused_rules
 from emulator.core.model.messages import Via
 from emulator.queries.reports import ClockStatus
 from emulator.server.logs import printable
@@ -114,6 +115,8 @@ class WorldSnapshot:
     deduplicated: Sequence[DeduplicatedPublish] = ()
     # Of the messages that were cancelled: id and URL.
     cancelled: Sequence[tuple[str, str]] = ()
+    # Those that decided no attempt, in the control API's JSON.
+    unused_rules: Sequence[Mapping[str, Any]] = ()
     # How many attempts and messages the journal has, if those are more than `deliveries` holds: the newest are whole.
     count: int | None = None
     messages: int | None = None
@@ -160,6 +163,7 @@ async def world_snapshot(session: Session, journal: Journal, explained: Sequence
         explanations=explanations,
         refused=msgspec.convert(answer["refused"], list[RefusedCall]),
         deduplicated=msgspec.convert(answer["deduplicated"], list[DeduplicatedPublish]),
+        unused_rules=await unused_rules(session),
         cancelled=[(each["message_id"], each["url"]) for each in reversed(cancelled["messages"])],
     )
 
@@ -367,7 +371,7 @@ def _why(entry: Mapping[str, Any]) -> str:
 
 
 def _ineffective(world: WorldSnapshot, ids: Mapping[str, str]) -> list[str]:
-    """The calls that were refused, the messages that were cancelled, and the publishes that were deduplicated."""
+    """Refused calls, cancelled messages, deduplicated publishes, and rules that decided no attempt."""
     refused = [
         (_day_and_time(call.at_ms, is_precise=True), f"{call.method} {call.path} -> {call.status} {refused_line(call)}")
         for call in world.refused[-COMING_LIMIT:]
@@ -377,7 +381,16 @@ def _ineffective(world: WorldSnapshot, ids: Mapping[str, str]) -> list[str]:
         (_day_and_time(each.at_ms, is_precise=True), f"to {each.url}: {ids[each.message_id]} stands for it")
         for each in world.deduplicated
     ]
-    sections = {"Refused:": refused, "Cancelled:": cancelled, "Deduplicated:": deduplicated}
+    rules = []
+    for rule in world.unused_rules:
+        question = question_about(rule, world.deliveries)
+        rules.append((rule["match"]["url"], summary_of(rule) + (f"; {question}" if question else "")))
+    sections = {
+        "Refused:": refused,
+        "Cancelled:": cancelled,
+        "Deduplicated:": deduplicated,
+        "Rules that decided no attempt:": rules,
+    }
     return [line for head, rows in sections.items() if rows for line in ("", head, *_listed(rows))]
 
 

@@ -618,6 +618,73 @@ def test_destinations_that_are_refused_are_not_called_captured() -> None:
     )
 
 
+def passes_without(server: Emulator, rule_url: str, method: str | None) -> None:
+    with server.new_world() as world:
+        world.destinations.respond(rule_url, status=503, times=1, method=method)
+        world.publish(URL)
+        assert [each.status for each in world.deliveries()] == [200]
+
+
+@pytest.mark.parametrize(
+    ("rule_url", "method"),
+    [
+        pytest.param("https://app.test/hok", None, id="a word that is mistyped"),
+        pytest.param("http://app.test/hook", None, id="another scheme"),
+        pytest.param("https://www.app.test/*", None, id="www"),
+        pytest.param("https://app.test/Hook/", None, id="letter case and a last slash"),
+        pytest.param("https://app.test/hook?a=1", None, id="a query"),
+        pytest.param(URL, "GET", id="another method"),
+    ],
+)
+def test_a_rule_that_was_meant_for_an_attempt_is_asked_for(rule_url: str, method: str | None, server: Emulator) -> None:
+    """D-761."""
+    tried = f"{URL} was tried{' with POST' if method else ''}; is that meant?"
+    with pytest.warns(EmulatorWarning) as caught:
+        passes_without(server, rule_url, method)
+    assert [str(each.message) for each in caught] == [f"the rule for {rule_url} decided no attempt: {tried}"]
+
+
+@pytest.mark.parametrize(
+    "rule_url",
+    [
+        "https://mail.test/hook",
+        "https://app.test/other",
+        "https://app.test/hook/1",
+        "https://app.test/hooks*/x",
+        "https://*.app.test/hook",
+    ],
+)
+def test_a_rule_for_another_destination_is_not_asked_for(
+    rule_url: str, server: Emulator, recwarn: pytest.WarningsRecorder
+) -> None:
+    """D-761."""
+    passes_without(server, rule_url, None)
+    # A rule that another one before it left without an attempt is meant as it is.
+    with server.new_world() as world:
+        for status in (200, 503):
+            world.destinations.respond(URL, status=status)
+        world.publish(URL)
+    assert recwarn.list == []
+
+
+def test_unused_rules_are_in_the_timeline(server: Emulator) -> None:
+    """D-761."""
+    with server.new_world() as world:
+        world.destinations.fault("https://mail.test/*", "reset")
+        world.destinations.sequence("https://crm.test/", [503, 200])
+        world.destinations.forward("https://shop.test/*", "http://127.0.0.1:1")
+        world.destinations.disturb("https://bank.test/*", duplicate=True)
+        world.destinations.respond(URL, status=204)
+        world.publish(URL)
+        shown = world.timeline().partition("Rules that decided no attempt:\n")[2].partition("\n\n")[0]
+    assert [" ".join(line.split()) for line in shown.splitlines()] == [
+        "https://mail.test/* fails: reset",
+        "https://crm.test/ responds 503, 200",
+        "https://shop.test/* forwards to http://127.0.0.1:1",
+        "https://bank.test/* disturbs",
+    ]
+
+
 def test_verify_asks_for_the_mount_that_is_near_to_its_own_url(emu: Emulator) -> None:
     emu.mount(ORIGIN, lambda request: 200)
     emu.publish(URL)
