@@ -14,10 +14,18 @@ from emulator.core.errors import WorldBroken
 from emulator.core.message_facts import FINAL, MessageStep
 from emulator.core.model.messages import AttemptOutcome, Dispatch, Hold, HoldKind, HoldReason, Phase, Progress, Via
 from emulator.core.model.options import FlowControl, MessageOptions, RunOptions
-from emulator.core.model.resources import FlowState, Plan, ScheduleProgress, ScheduleRunState, ScriptedAnswer
+from emulator.core.model.resources import (
+    FlowState,
+    IndexType,
+    ScheduleProgress,
+    ScheduleRunState,
+    ScriptedAnswer,
+    TeamMember,
+    TeamRole,
+    VectorIndex,
+)
 from emulator.core.model.workflows import Invoker, RunState, SavedEvent, Waiter, WorkflowRun, WorkflowStep
-from emulator.core.plans import PLAN_OF_TYPE, TERMS
-from emulator.core.record import DeadLetterId, FlowKey, MessageId, RuleId, RunId, ScheduleId, world_key
+from emulator.core.record import DeadLetterId, FlowKey, IndexId, MessageId, RuleId, RunId, ScheduleId, world_key
 from emulator.core.state import Counters, State
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, World, flow, make_account
 
@@ -347,6 +355,11 @@ def test_a_checkpoint_keeps_every_counter_and_every_field() -> None:
     owner = state.accounts[ACCOUNT_ID]
     owner.flow_keys[KEY] = flow_state_with_every_field()
     owner.active, owner.usage_day, owner.usage_count = 3, 4, 5
+    index, member = IndexId("v"), TeamMember(name="A", email="a@b.test", role=TeamRole.FINANCE)
+    state.vector_indexes[index] = VectorIndex(
+        id=index, profile_number=9, customer_id="c", name="n", type=IndexType.FREE, region="us-east-1", creation_time=5
+    )
+    state.team = (member,)
     for number, name in enumerate(Counters.__struct_fields__, start=11):
         setattr(state.counters, name, number)
 
@@ -360,70 +373,6 @@ def test_a_checkpoint_keeps_every_counter_and_every_field() -> None:
     # The counters of a checkpoint are its own.
     state.counters.messages += 1
     assert again.counters.messages == 11
-
-
-def test_a_state_begins_with_nothing() -> None:
-    state = State(key=world_key(0), now_ms=EPOCH_MS, accounts=[make_account()])
-    assert state.counters == Counters()
-    assert (state.messages, state.rules, list(state.timers)) == ({}, {}, [])
-
-
-# -- the plans that an account starts on -----------------------------------------------------------
-
-
-SAMPLES = {
-    Plan.FREE: {
-        "type": Plan.FREE,
-        "reserved_type": "",
-        "reserved_price": 0,
-        "max_message_size": 1_048_576,
-        "max_requests_per_day": 1_000,
-        "max_requests_per_day_hard": 1_000,
-        "max_endpoints_per_topic": 100,
-        "max_requests_per_second": 100,
-        "max_dlq_size": 1_000_000,
-        "max_retries": 5,
-        "max_topics": 1,
-        "max_schedules": 10,
-        "max_events_size": 10_000,
-        "max_dlq_retention_time_milis": 259_200_000,
-        "retention": 3,
-        "max_delay": 604_800,
-        "max_parallelism": 2,
-        "max_global_parallelism": 10,
-        "max_queues": 10,
-        "timeout": 900,
-    },
-    Plan.PAID: {
-        "type": Plan.PAID,
-        "reserved_type": "queue_fixed_1m",
-        "reserved_price": 180,
-        "max_message_size": 52_428_800,
-        "max_requests_per_day": 1_000_000,
-        "max_requests_per_day_hard": 10_000_000,
-        "max_endpoints_per_topic": 1_000,
-        "max_requests_per_second": 500,
-        "max_dlq_size": 2_147_483_647,
-        "max_retries": 20,
-        "max_topics": 1_000,
-        "max_schedules": 1_000_000,
-        "max_events_size": 100_000,
-        "max_dlq_retention_time_milis": 2_592_000_000,
-        "retention": 7,
-        "max_delay": 2_147_483_647,
-        "max_parallelism": 10,
-        "max_global_parallelism": 200,
-        "max_queues": 1_000,
-        "timeout": 21_600,
-    },
-}
-
-
-@pytest.mark.parametrize("kind", Plan)
-def test_an_account_starts_on_the_published_samples(kind: Plan) -> None:
-    """D-030."""
-    terms = TERMS[PLAN_OF_TYPE[kind]]
-    assert {name: getattr(terms, name) for name in terms.__struct_fields__} == SAMPLES[kind]
 
 
 # -- the steps of a live message: every one it has, and nothing besides ----------------------------

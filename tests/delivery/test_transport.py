@@ -220,11 +220,6 @@ def test_forwarding_obeys_the_egress_policy(origin: str, external: ExternalPolic
     assert outcome.via is Via.RULE
 
 
-def test_forwarding_to_an_allowed_host_leaves() -> None:
-    rule = forward_to("https://elsewhere.example")
-    assert isinstance(transport(allow=("elsewhere.example",)).route(attempt(answer=rule)), Leaves)
-
-
 # -- the language model -----------------------------------------------------------------------
 
 MODEL = "https://svc.example/llm/v1/chat/completions"

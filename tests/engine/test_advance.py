@@ -71,20 +71,6 @@ async def test_delays_retries_and_schedules_are_done_in_the_order_of_their_insta
 
 
 @on_loop
-async def test_two_half_steps_do_the_same_as_one() -> None:
-    whole, halves = Engine(), Engine()
-    for engine in (whole, halves):
-        await engine.schedule("*/7 * * * *", A)
-        await engine.publish(B, delay_ms=30 * MINUTE)
-
-    await whole.driver.advance.by(HOUR)
-    await halves.driver.advance.by(30 * MINUTE)
-    await halves.driver.advance.by(30 * MINUTE)
-
-    assert halves.started() == whole.started()
-
-
-@on_loop
 async def test_advance_by_nothing_waits_for_what_is_due_now() -> None:
     engine = Engine(settle_s=0.001)
     gate = engine.transport.handlers[A] = Gate()
@@ -218,17 +204,6 @@ async def test_with_nothing_due_next_and_drain_stay() -> None:
 
 
 @on_loop
-async def test_next_is_not_drawn_to_an_expiry() -> None:
-    engine = Engine()
-    await engine.publish(A, deduplication_id="once")
-    await engine.publish(B, delay_ms=DAY)
-
-    await engine.driver.advance.to_next()
-
-    assert engine.now_ms == DAY
-
-
-@on_loop
 async def test_drain_ends_when_only_schedules_are_left() -> None:
     engine = Engine()
     engine.transport.handlers[B] = failing()
@@ -240,18 +215,6 @@ async def test_drain_ends_when_only_schedules_are_left() -> None:
     assert engine.started() == [(B, HOUR), (B, HOUR + MINUTE)]
     assert report.idle is True
     assert engine.now_ms == HOUR + MINUTE
-
-
-@on_loop
-async def test_drain_fires_schedules_on_its_way() -> None:
-    engine = Engine()
-    await engine.schedule("0 * * * *", A)
-    await engine.publish(B, delay_ms=2 * HOUR + 1)
-
-    report = await engine.driver.advance.until_idle(30 * DAY)
-
-    assert engine.started() == [(A, HOUR), (A, 2 * HOUR), (B, 2 * HOUR + 1)]
-    assert report.schedules_fired == 2
 
 
 @on_loop
@@ -343,18 +306,6 @@ def moves_the_clock(engine: Engine) -> list[str]:
 
     engine.transport.handlers[A] = receive
     return conflicts
-
-
-@on_loop
-async def test_advance_from_inside_a_receiver_conflicts_with_the_one_that_runs() -> None:
-    engine = Engine()
-    conflicts = moves_the_clock(engine)
-    await engine.publish(A, delay_ms=SECOND)
-
-    await engine.driver.advance.by(MINUTE)
-
-    assert len(conflicts) == 1
-    assert engine.finished() == [(A, SECOND)]
 
 
 @on_loop

@@ -9,13 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core import commands, resource_facts
-from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import Forbidden
-from emulator.core.model.resources import IndexType, Plan, SearchIndex, SigningKeys, TeamMember, TeamRole, VectorIndex
-from emulator.core.plans import PlanName
-from emulator.core.record import AccountId, IndexId, world_key
-from emulator.core.state import State
-from tests.harness.simulations import ACCOUNT_ID, DAY, MINUTE, World, make_account, replay
+from emulator.core.model.resources import IndexType, Plan, SearchIndex
+from emulator.core.plans import PLAN_OF_TYPE, PlanName, PlanTerms
+from emulator.core.record import AccountId
+from tests.harness.simulations import ACCOUNT_ID, DAY, MINUTE, World, make_account
 
 
 def test_rotating_makes_the_next_key_the_current_one_and_a_fresh_one_the_next() -> None:
@@ -28,18 +26,6 @@ def test_rotating_makes_the_next_key_the_current_one_and_a_fresh_one_the_next() 
     assert second.current == first.next
     assert second.next not in (first.current, first.next)
     assert world.owner.account.signing_keys == second
-
-
-def test_rotated_keys_are_the_same_in_every_run() -> None:
-    replies = {World().do(commands.RotateSigningKeys(account_id=World().account_id)).next for _ in range(2)}
-    assert len(replies) == 1
-
-
-def test_a_changed_record_counts_from_this_instant_on() -> None:
-    world = World()
-    world.change_account(max_retries=1, signing_keys=SigningKeys(current="a", next="b"))
-    assert world.owner.account.max_retries == 1
-    assert world.owner.account.signing_keys.current == "a"
 
 
 # -- tokens -----------------------------------------------------------------------------------
@@ -62,48 +48,47 @@ def test_rotation_gives_new_credentials_that_name_the_account() -> None:
 
 # -- plans ------------------------------------------------------------------------------------
 
+NONE = 2_147_483_647
+# The terms of each plan, in the order of their record (D-030, D-160).
 PLANS = {
-    PlanName.FREE: (Plan.FREE, "", 0, 1_048_576, 1_000, 100, 5, 1, 10, 604_800, 2, 10, 900),
-    PlanName.PAYG: (Plan.PAID, "", 0, 10_485_760, 2_147_483_647, 100, 20, 100, 1_000, 31_536_000, 10, 100, 7_200),
+    PlanName.FREE: (
+        Plan.FREE, "", 0, 1_048_576, 1_000, 1_000, 100, 100, 1_000_000, 5, 1, 10, 10_000, 259_200_000, 3, 604_800, 2,
+        10, 10, 900,
+    ),
+    PlanName.PAYG: (
+        Plan.PAID, "", 0, 10_485_760, NONE, NONE, 100, 100, 1_000_000, 20, 100, 1_000, 10_000, 604_800_000, 7,
+        31_536_000, 10, 100, 100, 7_200,
+    ),
     PlanName.QUEUE_FIXED_1M: (
-        Plan.PAID, "queue_fixed_1m", 180, 52_428_800, 10_000_000, 500, 20, 1_000, 1_000_000, 2_147_483_647, 10, 200,
-        21_600,
+        Plan.PAID, "queue_fixed_1m", 180, 52_428_800, 1_000_000, 10_000_000, 1_000, 500, NONE, 20, 1_000, 1_000_000,
+        100_000, 2_592_000_000, 7, NONE, 10, 200, 1_000, 21_600,
     ),
     PlanName.QUEUE_FIXED_10M: (
-        Plan.PAID, "queue_fixed_10m", 420, 52_428_800, 100_000_000, 500, 20, 1_000, 1_000_000, 2_147_483_647, 10, 1_000,
-        21_600,
+        Plan.PAID, "queue_fixed_10m", 420, 52_428_800, 10_000_000, 100_000_000, 1_000, 500, NONE, 20, 1_000, 1_000_000,
+        100_000, 7_776_000_000, 7, NONE, 10, 1_000, 1_000, 21_600,
     ),
     PlanName.QUEUE_FIXED_100M: (
-        Plan.PAID, "queue_fixed_100m", 1_200, 52_428_800, 1_000_000_000, 500, 20, 1_000, 1_000_000, 2_147_483_647, 10,
-        1_000, 21_600,
+        Plan.PAID, "queue_fixed_100m", 1_200, 52_428_800, 100_000_000, 1_000_000_000, 1_000, 500, NONE, 20, 1_000,
+        1_000_000, 100_000, 7_776_000_000, 7, NONE, 10, 1_000, 1_000, 21_600,
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("plan", PlanName)
 def test_a_plan_brings_its_limits_and_leaves_the_rest(plan: PlanName) -> None:
-    """D-160."""
+    """D-030, D-160."""
     world = World(make_account(budget=50, created_by="somebody"))
     world.run_for(DAY)
     world.do(commands.SetPlan(account_id=ACCOUNT_ID, plan=plan))
     account = world.owner.account
-    assert PLANS[plan] == (
-        account.type,
-        account.reserved_type,
-        account.reserved_price,
-        account.max_message_size,
-        account.max_requests_per_day_hard,
-        account.max_requests_per_second,
-        account.max_retries,
-        account.max_topics,
-        account.max_schedules,
-        account.max_delay,
-        account.max_parallelism,
-        account.max_global_parallelism,
-        account.timeout,
-    )
+    assert tuple(getattr(account, name) for name in PlanTerms.__struct_fields__) == PLANS[plan]
     assert (account.budget, account.created_by, account.id) == (50, "somebody", ACCOUNT_ID)
     assert account.last_plan_upgrade_time == 1_767_225_600 + 86_400
+
+
+def test_an_account_starts_on_the_published_samples() -> None:
+    """D-030."""
+    assert PLAN_OF_TYPE == {Plan.FREE: PlanName.FREE, Plan.PAID: PlanName.QUEUE_FIXED_1M}
 
 
 def test_the_limits_of_a_new_plan_hold_at_once() -> None:
@@ -119,11 +104,10 @@ def test_the_limits_of_a_new_plan_hold_at_once() -> None:
 def test_budget_production_pack_and_team_are_recorded() -> None:
     """D-164."""
     world = World()
-    world.do(commands.AmendAccount(account_id=ACCOUNT_ID, budget=360))
-    world.do(commands.AmendAccount(account_id=ACCOUNT_ID, prod_pack_enabled=True))
-    world.do(commands.AmendAccount(account_id=ACCOUNT_ID, customer_id="team-7"))
-    account = world.owner.account
-    assert (account.budget, account.prod_pack_enabled, account.customer_id) == (360, True, "team-7")
+    for given in ({"budget": 360}, {"prod_pack_enabled": True}, {"customer_id": "team-7"}):
+        before = world.owner.account
+        world.do(commands.AmendAccount(account_id=ACCOUNT_ID, **given))
+        assert world.owner.account == replace(before, **given)
     world.do(commands.AmendAccount(account_id=ACCOUNT_ID, prod_pack_enabled=False))
     assert not world.owner.account.prod_pack_enabled
 
@@ -149,33 +133,20 @@ def test_a_change_of_state_shows_for_a_minute() -> None:
     assert world.owner.account.modifying_state == ""
 
 
-def test_a_second_change_of_state_starts_the_minute_again() -> None:
+def test_a_second_change_of_state_starts_the_minute_again_and_another_change_does_not() -> None:
     """D-166."""
     world = World()
     world.change_account(state="suspended")
+    # No work that a clock would wait for.
+    assert (world.next_due_ms, world.simulation.state.timers.next_work_ms()) == (MINUTE, None)
     world.run_for(MINUTE // 2)
+    world.change_account(budget=100)
+    assert (world.owner.account.modifying_state, world.next_due_ms) == ("suspended", MINUTE)
     world.change_account(state="active")
     world.run_for(MINUTE // 2)
     assert world.owner.account.modifying_state == "active"
     world.run_for(MINUTE // 2)
-    assert world.owner.account.modifying_state == ""
-
-
-def test_another_change_leaves_a_transition_alone() -> None:
-    world = World()
-    world.change_account(state="suspended")
-    world.run_for(MINUTE // 2)
-    world.change_account(budget=100)
-    assert world.owner.account.modifying_state == "suspended"
-    world.run_for(MINUTE // 2)
     assert (world.owner.account.modifying_state, world.owner.account.budget) == ("", 100)
-
-
-def test_a_transition_never_draws_the_clock_to_itself() -> None:
-    world = World()
-    world.change_account(state="suspended")
-    assert world.simulation.state.timers.next_work_ms() is None
-    assert world.next_due_ms == MINUTE
 
 
 # -- search indexes -----------------------------------------------------------------------------
@@ -191,7 +162,9 @@ def create(
 
 
 def test_a_created_index_has_the_numbers_of_the_sample() -> None:
+    """D-189: its token is base64."""
     index = create(World())
+    assert base64.b64decode(index.token, validate=True).startswith(index.id.encode())
     assert index == SearchIndex(
         id=index.id,
         profile_number=1,
@@ -231,12 +204,6 @@ def test_ids_and_tokens_differ_between_indexes_and_between_worlds_of_one_seed() 
     texts = [text for index in indexes for text in (index.id, index.token, index.read_only_token)]
     assert len(set(texts)) == 9
     assert create(World()) == indexes[0]
-
-
-def test_tokens_of_an_index_are_base64() -> None:
-    """D-189."""
-    index = create(World())
-    assert base64.b64decode(index.token, validate=True).startswith(index.id.encode())
 
 
 def test_an_endpoint_is_a_host_label_that_ends_in_the_region() -> None:
@@ -288,43 +255,3 @@ def test_a_deleted_index_does_not_lend_its_number_to_the_next() -> None:
 
 
 # -- as a whole ------------------------------------------------------------------------------
-
-
-def busy_world() -> World:
-    world = World()
-    index = create(world)
-    create(world, "other")
-    world.do(commands.ResetSearchIndexPassword(index_id=index.id))
-    world.do(commands.RotateToken(account_id=ACCOUNT_ID))
-    world.change_account(state="suspended")
-    return world
-
-
-def test_applying_the_facts_again_gives_the_same_state() -> None:
-    world = busy_world()
-    assert replay(world) == world.snapshot()
-    world.run_for(MINUTE)
-    assert replay(world) == world.snapshot()
-
-
-def test_an_image_holds_everything() -> None:
-    index = VectorIndex(
-        id=IndexId("v"),
-        profile_number=9,
-        customer_id="c",
-        name="n",
-        type=IndexType.FREE,
-        region="us-east-1",
-        creation_time=5,
-    )
-    member = TeamMember(name="A", email="a@b.test", role=TeamRole.FINANCE)
-    state = State(key=world_key(0), now_ms=0, accounts=[make_account()])
-    state.vector_indexes[index.id] = index
-    state.team = (member,)
-    state.counters.indexes = 9
-    again = restore(capture(state))
-    assert capture(again) == capture(state)
-    assert (again.vector_indexes, again.team, again.counters.indexes) == ({index.id: index}, (member,), 9)
-    image, _ = busy_world().snapshot()
-    assert capture(restore(image)) == image
-    assert (image.counters.indexes, image.counters.index_tokens, image.counters.account_tokens) == (2, 1, 1)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.core import message_facts
 from emulator.core.errors import InvalidInput
 from emulator.core.model.messages import Response
 from emulator.core.model.options import Method, Redaction
@@ -84,15 +83,6 @@ def test_a_callback_names_group_endpoint_and_schedule_where_they_apply() -> None
     assert body["notBefore"] == "1767225665000"
 
 
-def test_fields_that_do_not_apply_are_left_out_and_never_null() -> None:
-    """D-006."""
-    world = World()
-    world.publish(URL, callback=callback(BACK))
-    (body,) = bodies(world)
-    assert not {"topicName", "endpointName", "scheduleId", "dlqId"} & set(body)
-    assert None not in body.values()
-
-
 def test_a_callback_follows_every_attempt_until_one_succeeds() -> None:
     world = World(answering=by_url({URL: [answered(500), answered(502), answered(200)]}))
     world.publish(URL, callback=callback(BACK), retry_delay="1000")
@@ -115,13 +105,6 @@ def test_the_failure_callback_comes_once_with_the_dead_letter() -> None:
     assert body["sourceMessageId"] == message_id
     assert len(bodies(world, BACK)) == 3
     assert all("dlqId" not in each for each in bodies(world, BACK))
-
-
-def test_a_success_has_no_failure_callback() -> None:
-    world = World(answering=by_url({URL: [answered(500), answered(200)]}))
-    world.publish(URL, failure_callback=callback(FAILED), retry_delay="1000")
-    world.run_until(DAY)
-    assert bodies(world, FAILED) == []
 
 
 def test_a_non_retryable_answer_fires_the_failure_callback_at_once() -> None:
@@ -162,15 +145,17 @@ def test_several_source_headers_of_one_name_become_one_string() -> None:
 def test_a_callback_is_a_posted_json_message_with_the_retries_of_its_source() -> None:
     """D-019."""
     world = World()
-    source = world.publish(URL, callback=callback(BACK), max_retries=7, retry_delay="1000")
+    limits = flow("k", parallelism=1)
+    source = world.publish(URL, callback=callback(BACK), max_retries=7, retry_delay="1000", flow_control=limits)
     (message,) = world.sent_to(BACK)
     assert message.method is Method.POST
     assert message.headers == (("Content-Type", "application/json"),)
     assert (message.policy.max_retries, message.policy.retry_delay) == (7, "1000")
     assert message.source.source_message_id == source
     assert message.source.caller_ip == "203.0.113.7"
-    assert (message.policy.callback, message.policy.failure_callback) == (None, None)
+    assert (message.policy.callback, message.policy.failure_callback, message.policy.flow_control) == (None, None, None)
     assert world.events_of(message.message_id) == ["CREATED", "ACTIVE", "DELIVERED"]
+    assert world.owner.usage_count == 2
 
 
 def test_the_callback_own_configuration_wins() -> None:
@@ -211,20 +196,6 @@ def test_a_callback_that_fails_for_good_is_a_dead_letter_of_its_own() -> None:
     assert [letter.message_id for letter in world.owner.dead_letters.values()] == [message.message_id]
 
 
-def test_callbacks_of_a_callback_are_sent_only_if_asked_for() -> None:
-    world = World(answering=by_url({BACK: answered(500)}))
-    world.publish(URL, max_retries=0, callback=callback(BACK, failure_callback=callback(FAILED, max_retries=1)))
-    (body,) = bodies(world, FAILED)
-    assert body["sourceMessageId"] == world.sent_to(BACK)[0].message_id
-    assert body["url"] == BACK
-
-
-def test_a_callback_counts_as_a_message_of_the_day() -> None:
-    world = World()
-    world.publish(URL, callback=callback(BACK))
-    assert world.owner.usage_count == 2
-
-
 def test_a_canceled_message_calls_nobody_back() -> None:
     """Decision D-018."""
     world = World(answering=None)
@@ -236,14 +207,6 @@ def test_a_canceled_message_calls_nobody_back() -> None:
     assert world.sent_to(FAILED) == []
 
 
-def test_what_the_source_hides_its_callback_hides_too() -> None:
-    """Decision D-026."""
-    world = World()
-    hidden = Redaction(body=False, all_headers=False, header_names=("authorization",))
-    world.publish(URL, redaction=hidden, callback=callback(BACK))
-    assert world.sent_to(BACK)[0].policy.redaction == replace(hidden, body=True)
-
-
 def test_own_redaction_of_a_callback_adds_to_that_of_its_source() -> None:
     """Decision D-026."""
     world = World()
@@ -253,21 +216,14 @@ def test_own_redaction_of_a_callback_adds_to_that_of_its_source() -> None:
     called = callback(BACK, redaction=own, callback=second)
     world.publish(URL, redaction=hidden, callback=called)
     world.publish("https://api.example.com/open", callback=called)
+    world.publish(URL, redaction=hidden, callback=callback(BACK))
     inherited = Redaction(body=True, all_headers=False, header_names=("authorization", "x-own"))
-    assert [message.policy.redaction for message in world.sent_to(BACK)] == [inherited, own]
+    alone = replace(hidden, body=True)
+    assert [message.policy.redaction for message in world.sent_to(BACK)] == [inherited, own, alone]
     assert [message.policy.redaction for message in world.sent_to("https://app.test/second")] == [
         inherited,
         replace(own, body=True),
     ]
-
-
-def test_a_callback_may_stand_under_flow_control() -> None:
-    world = World(answering=None)
-    limits = flow("calls", parallelism=1)
-    ids = [world.publish(URL, callback=callback(BACK, flow_control=limits)) for _ in range(2)]
-    for message_id in ids:
-        world.finish(message_id)
-    assert world.urls_started() == [URL, URL, BACK]
 
 
 def test_limits_that_a_callback_brings_let_in_those_that_wait_already() -> None:
@@ -313,14 +269,6 @@ def test_a_callback_delay_of_zero_is_accepted() -> None:
     world = World()
     world.publish(URL, callback=callback(BACK, delay_ms=0))
     assert len(bodies(world)) == 1
-
-
-def test_the_failure_callback_stands_after_the_dead_letter_in_the_facts() -> None:
-    world = World(answering=always(answered(500)))
-    world.publish(URL, max_retries=0, failure_callback=callback(FAILED, max_retries=0))
-    kinds = [type(fact) for fact in world.facts]
-    created = [index for index, kind in enumerate(kinds) if kind is message_facts.MessageCreated]
-    assert kinds.index(message_facts.MessageFailed) < created[1]
 
 
 def test_the_json_of_a_callback_is_what_javascript_writes() -> None:

@@ -29,15 +29,6 @@ def test_a_delayed_message_is_canceled_at_once() -> None:
     assert world.next_due_ms is None
 
 
-def test_a_message_between_two_attempts_is_canceled_at_once() -> None:
-    world = World(answering=always(answered(500)))
-    message_id = world.publish(URL)
-    world.cancel(message_id)
-    assert world.events_of(message_id)[-2:] == ["CANCEL_REQUESTED", "CANCELED"]
-    world.run_until(DAY)
-    assert world.start_times(message_id) == [0]
-
-
 @pytest.mark.parametrize(
     ("status", "events"),
     [
@@ -48,18 +39,10 @@ def test_a_message_between_two_attempts_is_canceled_at_once() -> None:
 def test_an_attempt_under_way_is_not_interrupted(status: int, events: list[str]) -> None:
     """Decision D-018."""
     world = World(answering=None)
-    message_id = world.publish(URL)
+    message_id = world.publish(URL, max_retries=0)
     world.cancel(message_id)
     world.finish(message_id, answered(status))
     assert world.events_of(message_id) == events
-
-
-def test_a_canceled_message_is_no_dead_letter_even_after_its_last_attempt() -> None:
-    world = World(answering=None)
-    message_id = world.publish(URL, max_retries=0)
-    world.cancel(message_id)
-    world.finish(message_id, answered(500))
-    assert world.events_of(message_id)[-1] == "CANCELED"
     assert world.owner.dead_letters == {}
 
 
@@ -83,14 +66,6 @@ def test_what_cannot_be_canceled_is_not_found(reason: str) -> None:
 
 
 # -- many -------------------------------------------------------------------------------------
-
-
-def test_two_ids_cancel_exactly_two_and_everything_then_cancels_the_rest() -> None:
-    world = World()
-    ids = [world.publish(URL, delay_ms=HOUR) for _ in range(3)]
-    assert world.cancel_all(message_ids=(ids[0], ids[1])) == 2
-    assert world.cancel_all() == 1
-    assert world.cancel_all() == 0
 
 
 def test_messages_of_every_phase_count() -> None:
@@ -306,12 +281,6 @@ def test_a_callback_is_overridden_option_by_option() -> None:
     )
 
 
-def test_a_not_before_override_wins_over_a_delay() -> None:
-    world = failed_world()
-    message = retried(world, delay_ms=HOUR, not_before_ms=1_767_225_605_000)
-    assert message.not_before_ms - message.created_ms == 5_000
-
-
 def test_the_content_type_of_the_retry_call_is_not_that_of_the_message() -> None:
     world = failed_world(content_type="text/plain")
     assert retried(world, content_type="application/json").headers == (("Content-Type", "text/plain"),)
@@ -342,14 +311,6 @@ def test_a_dead_letter_that_is_gone_is_passed_over_or_refused() -> None:
     assert len(world.retry_dead_letters(gone, present, strict=False)) == 1
 
 
-def test_a_dead_letter_that_fails_again_is_a_new_one() -> None:
-    world = failed_world()
-    (old,) = world.dead_letter_ids()
-    world.answering = by_url({URL: answered(500)})
-    world.retry_dead_letters(old)
-    assert world.dead_letter_ids() == ["1767225600000-1"]
-
-
 def test_a_dead_letter_of_a_deleted_queue_makes_the_queue_again() -> None:
     world = World(answering=always(answered(500)))
     world.enqueue("q", URL, max_retries=0)
@@ -359,17 +320,6 @@ def test_a_dead_letter_of_a_deleted_queue_makes_the_queue_again() -> None:
     assert message.policy.queue == "q"
     assert world.queue("q").parallelism == 1
     assert world.events_of(message.message_id)[-1] == "DELIVERED"
-
-
-def test_a_queued_dead_letter_stands_in_line_again() -> None:
-    world = World(answering=by_url({URL: answered(500)}))
-    world.enqueue("q", URL, max_retries=0)
-    world.answering = None
-    busy = world.enqueue("q", "https://busy.test/")
-    message = retried(world)
-    assert world.start_times(message.message_id) == []
-    world.finish(busy)
-    assert world.start_times(message.message_id) == [0]
 
 
 def test_a_retry_may_go_through_another_queue() -> None:

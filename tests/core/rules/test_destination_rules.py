@@ -12,7 +12,7 @@ from emulator.core.model.resources import Fault, ScriptedAnswer, ScriptedRespons
 from emulator.core.record import RuleId
 from emulator.core.rules import destination_rules
 from emulator.core.rules.destination_rules import Chaos, chaos_rules
-from tests.harness.simulations import DAY, World, always, answered, rule, unreachable
+from tests.harness.simulations import DAY, World, always, answered, rule
 
 URL = "https://api.example.com/hook"
 TEAPOT = ScriptedResponse(status=418)
@@ -89,21 +89,6 @@ def test_a_sequence_gives_one_response_to_each_attempt_and_repeats_the_last() ->
     assert statuses == [500, 502, 204, 204, 204]
 
 
-def test_a_sequence_ends_with_its_times() -> None:
-    world = World(answering=always(answered(503)))
-    responses = tuple(ScriptedResponse(status=status) for status in (500, 502))
-    world.add_rule(URL, responses=responses, is_sequence=True, times=3)
-    world.publish(URL, max_retries=4, retry_delay="1000")
-    world.run_until(DAY)
-    assert [fact.answer is not None for fact in world.all(message_facts.AttemptStarted)] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
-
-
 def test_the_latency_of_a_response_of_a_sequence_is_its_own() -> None:
     world = World()
     responses = (ScriptedResponse(latency_ms=3_000), ScriptedResponse(latency_ms=0))
@@ -170,23 +155,6 @@ def test_an_order_names_each_rule_once(ids: tuple[str, ...]) -> None:
         world.do(commands.OrderRules(rule_ids=tuple(RuleId(each) for each in ids)))
     assert refusal.value.field == "ids"
     assert list(world.simulation.state.rules) == ["rule_1", "rule_2"]
-
-
-def test_an_attempt_keeps_the_answer_of_a_rule_that_is_removed_meanwhile() -> None:
-    world = World()
-    rule_id = world.add_rule(URL, responses=(ScriptedResponse(latency_ms=5_000),))
-    message_id = world.publish(URL)
-    world.do(commands.RemoveRules(rule_id=rule_id))
-    world.run_until(5_000)
-    assert world.events_of(message_id)[-1] == "DELIVERED"
-
-
-def test_callbacks_are_decided_by_rules_like_any_message() -> None:
-    world = World(answering=always(unreachable()))
-    rule_id = world.add_rule(URL, fault=Fault.REFUSED, times=1)
-    world.publish(URL, max_retries=0)
-    (started,) = world.all(message_facts.AttemptStarted)
-    assert started.answer == ScriptedAnswer(rule_id=rule_id, fault=Fault.REFUSED)
 
 
 # -- what is left to chance -------------------------------------------------------------------

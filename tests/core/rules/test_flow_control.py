@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from emulator.core import message_facts
 from emulator.core.model.resources import FlowState, ScriptedResponse
 from emulator.core.record import FlowKey
@@ -12,12 +10,10 @@ from tests.harness.simulations import (
     DAY,
     HOUR,
     MINUTE,
-    SECOND,
     World,
     always,
     answered,
     by_url,
-    callback,
     flow,
     make_account,
 )
@@ -41,30 +37,12 @@ def test_parallelism_2_with_a_latency_of_10_s_starts_pairs_every_10_s() -> None:
     assert world.start_times() == [0, 0, 10_000, 10_000, 20_000, 20_000]
 
 
-def test_active_means_called_and_not_answered() -> None:
-    world = World(answering=None)
-    ids = [world.publish(URL, flow_control=flow("k", parallelism=2)) for _ in range(3)]
-    assert key_of(world).active == 2
-    assert len(world.owner.flow_wait_lists[FlowKey("k")]) == 1
-    world.finish(ids[0])
-    world.finish(ids[1])
-    world.finish(ids[2])
-    assert key_of(world).active == 0
-
-
 def test_a_message_that_waits_for_its_retry_holds_no_slot_of_its_key() -> None:
     world = World(answering=by_url({URL: [answered(500), answered(200)]}))
     limits = flow("k", parallelism=1)
     world.publish(URL, flow_control=limits, retry_delay="60000")
     world.publish("https://next.test/", flow_control=limits)
     assert world.starts() == [(URL, 1, 0), ("https://next.test/", 1, 0)]
-
-
-def test_limits_belong_to_the_key_and_not_to_the_url() -> None:
-    world = World(answering=None)
-    world.publish("https://a.test/", flow_control=flow("k", parallelism=1))
-    world.publish("https://b.test/", flow_control=flow("k", parallelism=1))
-    assert world.urls_started() == ["https://a.test/"]
 
 
 def test_canceling_a_waiting_message_lets_nobody_overtake() -> None:
@@ -123,15 +101,6 @@ def test_every_retry_counts_against_the_rate() -> None:
     assert world.start_times(message_id) == [0, 60_000, 120_000]
 
 
-def test_rate_and_parallelism_hold_together() -> None:
-    world = World()
-    world.add_rule("https://*", responses=(ScriptedResponse(latency_ms=4_000),))
-    for _ in range(4):
-        world.publish(URL, flow_control=flow("k", parallelism=1, rate=2, period_ms=10 * SECOND))
-    world.run_until(DAY)
-    assert world.start_times() == [0, 4_000, 10_000, 14_000]
-
-
 def test_nothing_waits_for_the_end_of_a_period_that_nobody_needs() -> None:
     world = World()
     world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
@@ -161,14 +130,6 @@ def test_the_newest_message_sets_the_limits_of_its_key() -> None:
     assert (key.parallelism, key.rate, key.period_ms) == (None, 5, 3_600_000)
 
 
-def test_the_key_is_there_right_after_the_publish() -> None:
-    world = World()
-    world.publish(URL, delay_ms=HOUR, flow_control=flow("k", parallelism=3))
-    key = key_of(world)
-    assert (key.parallelism, key.rate, key.active, key.rate_count) == (3, None, 0, 0)
-    assert (key.paused, key.pinned_parallelism, key.pinned_rate) == (False, False, False)
-
-
 def test_a_dead_letter_that_is_retried_brings_its_limits_again() -> None:
     world = World(answering=always(answered(500)))
     world.publish(URL, max_retries=0, flow_control=flow("k", parallelism=1))
@@ -177,14 +138,6 @@ def test_a_dead_letter_that_is_retried_brings_its_limits_again() -> None:
     assert (key_of(world).pinned_parallelism, key_of(world).pinned_rate) == (False, False)
     world.retry_dead_letters(*world.dead_letter_ids())
     assert key_of(world).parallelism == 1
-
-
-def test_a_schedule_brings_its_limits_at_every_firing() -> None:
-    world = World()
-    world.write_schedule("* * * * *", URL, flow_control=flow("k", parallelism=4))
-    assert world.owner.flow_keys == {}
-    world.run_until(MINUTE)
-    assert key_of(world).parallelism == 4
 
 
 # -- together with the account's global parallelism -------------------------------------------
@@ -251,11 +204,3 @@ def test_the_holds_say_what_a_message_waits_for() -> None:
         (fact.hold.kind.value, fact.hold.name, fact.hold.reason.value) for fact in world.all(message_facts.MessageHeld)
     ]
     assert holds == [("flow_control", "k", "rate"), ("global", "", "parallelism")]
-
-
-@pytest.mark.parametrize("status", [200, 500])
-def test_callbacks_do_not_inherit_the_flow_control_of_their_source(status: int) -> None:
-    """D-019."""
-    world = World(answering=by_url({URL: answered(status)}))
-    world.publish(URL, max_retries=0, flow_control=flow("k", parallelism=1), callback=callback("https://back.test/"))
-    assert world.sent_to("https://back.test/")[0].policy.flow_control is None

@@ -154,22 +154,6 @@ def test_a_publish_that_does_not_fit_as_a_whole_is_refused_as_a_whole() -> None:
     assert refusal.remaining == 1
 
 
-def test_the_soft_limit_is_reported_and_not_enforced() -> None:
-    world = World(make_account(max_requests_per_day=1, max_requests_per_day_hard=10))
-    for _ in range(3):
-        world.publish(URL)
-    quota = limits.daily_quota(world.owner, world.simulation.state.now_ms)
-    assert (quota.limit, quota.remaining, quota.reset_s) == (1, 0, 1_767_312_000)
-
-
-def test_yesterdays_messages_do_not_count_today() -> None:
-    world = World()
-    world.publish(URL)
-    assert limits.messages_today(world.owner, world.simulation.state.now_ms) == 1
-    world.run_until(DAY)
-    assert limits.messages_today(world.owner, world.simulation.state.now_ms) == 0
-
-
 # -- per second -------------------------------------------------------------------------------
 
 
@@ -207,25 +191,14 @@ def test_a_running_clock_counts_calls_against_the_plans_limit() -> None:
     assert limits.counts_calls(replace(account, burst_limit_is_set=True), is_frozen=True)
 
 
-def test_the_rate_limit_of_the_record_limits_nothing() -> None:
-    """D-004."""
-    account = make_account(rate_limit=1)
-    window = None
-    for _ in range(account.max_requests_per_second):
-        window = limits.count_call(window, account, 10_000, 0)
-    world = World(account)
-    for _ in range(3):
-        world.publish(URL)
-    assert len(world.starts()) == 3
-
-
-def test_parallelism_budget_and_completion_caps_of_the_record_limit_nothing() -> None:
-    """D-264, D-265."""
+def test_rate_limit_parallelism_budget_and_completion_caps_of_the_record_limit_nothing() -> None:
+    """D-004, D-264, D-265."""
     tokens = {"max_completion_tokens_per_day": 0, "max_completion_tokens_per_minute": 0}
     completions = {"max_completions_per_day": 0, "max_completions_per_minute": 0}
-    account = replace(make_account(budget=20, max_parallelism=1), **tokens, **completions)
-    world = World(account, answering=None)
+    account = replace(make_account(budget=20, max_parallelism=1, rate_limit=1), **tokens, **completions)
+    world, window = World(account, answering=None), None
     for _ in range(3):
+        window = limits.count_call(window, account, 10_000, 0)
         world.publish(URL)
     assert len(world.starts()) == 3
 

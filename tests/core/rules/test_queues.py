@@ -44,14 +44,6 @@ def test_the_next_message_waits_for_the_retries_of_the_one_before() -> None:
     assert world.starts() == [(url(0), 1, 0), (url(0), 2, 10_000), (url(0), 3, 20_000), (url(1), 1, 20_000)]
 
 
-def test_the_next_message_starts_when_the_one_before_has_failed_for_good() -> None:
-    world = World(answering=by_url({url(0): answered(500)}))
-    world.enqueue("q", url(0), max_retries=1, retry_delay="10000")
-    world.enqueue("q", url(1))
-    world.run_until(DAY)
-    assert world.starts() == [(url(0), 1, 0), (url(0), 2, 10_000), (url(1), 1, 10_000)]
-
-
 @pytest.mark.parametrize("kind", ["callback", "failure_callback"])
 def test_the_next_message_waits_for_the_callback_of_the_one_before(kind: str) -> None:
     """D-043."""
@@ -116,13 +108,6 @@ def test_lowering_the_parallelism_waits_for_those_in_flight() -> None:
     assert len(world.starts()) == 3
 
 
-def test_queues_do_not_wait_for_each_other() -> None:
-    world = World(answering=None)
-    world.enqueue("a", url(0))
-    world.enqueue("b", url(1))
-    assert world.urls_started() == [url(0), url(1)]
-
-
 # -- pausing ----------------------------------------------------------------------------------
 
 
@@ -147,16 +132,6 @@ def test_a_retry_that_comes_due_in_a_pause_goes_first_on_resume() -> None:
     assert world.starts() == [(url(0), 1, 0)]
     pause(world, "q", paused=False)
     assert world.starts() == [(url(0), 1, 0), (url(0), 2, 60_000), (url(1), 1, 60_000)]
-
-
-def test_an_attempt_under_way_is_not_touched_by_a_pause() -> None:
-    world = World(answering=None)
-    first = world.enqueue("q", url(0))
-    world.enqueue("q", url(1))
-    pause(world, "q")
-    world.finish(first)
-    assert world.events_of(first)[-1] == "DELIVERED"
-    assert len(world.starts()) == 1
 
 
 # -- lag, upsert, limits ----------------------------------------------------------------------

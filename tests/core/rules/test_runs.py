@@ -13,8 +13,8 @@ from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import InvalidRunMessage, LimitReached, NotFound
 from emulator.core.model.messages import PublishedMessage
 from emulator.core.model.options import CallType, MessageOptions, Redaction
-from emulator.core.model.workflows import RunFilter, RunState, WorkflowStep, steps_body
-from emulator.core.record import MessageId, RunId
+from emulator.core.model.workflows import RunFilter, RunState
+from emulator.core.record import RunId
 from emulator.core.rules.runs import inherited
 from emulator.core.run_facts import MOST_ENDED_DEPTHS, RunEnded, RunStarted
 from tests.harness.simulations import (
@@ -97,12 +97,6 @@ def test_a_call_has_three_retries_by_default(limit: int, expected: int) -> None:
     world = RunWorld(account=make_account(max_retries=limit))
     world.begin()
     assert world.calls[0].policy.max_retries == expected
-
-
-def test_the_list_holds_bytes_as_they_are() -> None:
-    body = bytes(range(256))
-    listed = steps_body((WorkflowStep(message_id=MessageId("m"), body=body),))
-    assert b'"body":"AAECAwQF' in listed
 
 
 # -- invoking -----------------------------------------------------------------------------------

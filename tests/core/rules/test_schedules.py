@@ -8,7 +8,7 @@ from emulator.core import commands, resource_facts
 from emulator.core.errors import InvalidInput, LimitReached, NotFound, PayloadTooLarge
 from emulator.core.model.options import Method
 from emulator.core.record import ScheduleId
-from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, World, always, answered, by_url, flow, make_account
+from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, World, answered, by_url, make_account
 
 URL = "https://api.example.com/hook"
 
@@ -25,18 +25,6 @@ def test_a_schedule_fires_once_at_every_due_instant_in_order() -> None:
     world.write_schedule("*/15 * * * *", URL)
     world.run_until(DAY)
     assert world.start_times() == [900_000 * number for number in range(1, 97)]
-
-
-def test_two_schedules_due_at_one_instant_fire_in_the_order_they_were_armed() -> None:
-    world = World()
-    world.write_schedule("* * * * *", "https://a.test/")
-    world.write_schedule("*/2 * * * *", "https://b.test/")
-    world.run_until(2 * MINUTE)
-    assert world.starts() == [
-        ("https://a.test/", 1, 60_000),
-        ("https://b.test/", 1, 120_000),
-        ("https://a.test/", 1, 120_000),
-    ]
 
 
 @pytest.mark.parametrize("cron", ["0 0 * * *", "CRON_TZ=Asia/Tokyo 0 9 * * *"])
@@ -78,14 +66,6 @@ def test_a_delay_delays_the_messages_and_not_the_schedule() -> None:
     assert [fact.at_ms - world.began_ms for fact in world.all(resource_facts.ScheduleFired)] == [600_000, 1_200_000]
 
 
-def test_a_schedule_to_a_group_makes_a_message_for_each_endpoint() -> None:
-    world = World()
-    world.make_group("team", "https://a.test/", "https://b.test/")
-    world.write_schedule("* * * * *", "team")
-    world.run_until(MINUTE)
-    assert world.starts() == [("https://a.test/", 1, 60_000), ("https://b.test/", 1, 60_000)]
-
-
 def test_a_schedule_may_publish_through_a_queue_without_touching_its_parallelism() -> None:
     world = World()
     world.write_queue("q", parallelism=3)
@@ -94,13 +74,6 @@ def test_a_schedule_may_publish_through_a_queue_without_touching_its_parallelism
     assert [message.policy.queue for message in world.messages.values()] == ["q", "q"]
     assert world.start_times() == [90_000]
     assert world.queue("q").parallelism == 3
-
-
-def test_a_failing_message_does_not_hold_up_the_next_firing() -> None:
-    world = World(answering=always(answered(500)))
-    world.write_schedule("* * * * *", URL, max_retries=0)
-    world.run_until(3 * MINUTE)
-    assert world.start_times() == [60_000, 120_000, 180_000]
 
 
 def test_a_schedule_to_a_group_that_does_not_exist_is_refused_like_a_publish() -> None:
@@ -133,21 +106,6 @@ def test_a_firing_that_is_refused_notes_the_error_and_goes_on() -> None:
     world.run_until(2 * MINUTE)
     assert world.schedule(schedule_id).error is None
     assert world.start_times() == [120_000]
-
-
-def test_a_firing_beyond_the_daily_quota_notes_the_error() -> None:
-    world = World(make_account(max_requests_per_day_hard=1))
-    schedule_id = world.write_schedule("* * * * *", URL)
-    world.run_until(2 * MINUTE)
-    assert world.start_times() == [60_000]
-    assert world.schedule(schedule_id).error == "quota maxRequestsPerDay exceeded, current limit: 1"
-
-
-def test_an_endless_schedule_arms_one_timer_at_a_time() -> None:
-    world = World()
-    world.write_schedule("* * * * *", URL)
-    world.run_until(HOUR)
-    assert len(list(world.simulation.state.timers)) == 1
 
 
 # -- what the record shows of the last firing -------------------------------------------------
@@ -292,10 +250,3 @@ def test_a_schedule_keeps_the_limits_of_a_message() -> None:
         world.write_schedule("* * * * *", URL, max_retries=21)
     assert refusal.value.field == "Svc-Retries"
     assert world.facts == []
-
-
-def test_a_schedule_under_flow_control_waits_in_line() -> None:
-    world = World()
-    world.write_schedule("* * * * *", URL, flow_control=flow("k", rate=1, period_ms=10 * MINUTE))
-    world.run_until(21 * MINUTE)
-    assert world.start_times() == [60_000, 660_000, 1_260_000]

@@ -14,7 +14,7 @@ from emulator.core.model.resources import DestinationRule
 from emulator.core.record import MessageId, QueueName, RuleId
 from tests.harness.engines import Engine, Gate, publish
 from tests.harness.loops import cancelled, on_loop, spawn, turns
-from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback, unreachable
+from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
 
@@ -150,23 +150,6 @@ async def test_what_is_answered_inside_waits_for_its_turn() -> None:
     assert engine.finished() == [(A, 0), (B, 0)]
 
 
-@on_loop
-async def test_settle_returns_only_when_no_handler_waits_any_more() -> None:
-    engine = Engine()
-    gate = engine.transport.handlers[A] = Gate()
-    caller = spawn(engine.publish(A))
-    await gate.entered.wait()
-    settling = spawn(engine.driver.settle())
-
-    await turns()
-    assert not settling.done()
-    gate.opened.set()
-    await settling
-    await caller
-
-    assert engine.finished() == [(A, 0)]
-
-
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
 @on_loop
 async def test_nothing_leaves_before_it_is_durable(is_frozen: bool) -> None:
@@ -207,20 +190,6 @@ async def test_refusal_changes_nothing() -> None:
 
     assert engine.journal.facts == []
     assert await engine.publish(A)
-
-
-@on_loop
-async def test_failed_attempt_is_an_outcome() -> None:
-    engine = Engine()
-
-    async def refuse(_: Attempt) -> AttemptOutcome:
-        return unreachable()
-
-    engine.transport.handlers[A] = refuse
-
-    await engine.publish(A, max_retries=0)
-
-    assert len(engine.all(message_facts.MessageFailed)) == 1
 
 
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])
@@ -464,12 +433,3 @@ async def test_closed_world_takes_no_more_commands() -> None:
         await engine.publish(A)
 
     assert engine.journal.facts == []
-
-
-@on_loop
-async def test_concurrent_publishers_share_commits() -> None:
-    engine = Engine()
-
-    await asyncio.gather(*(engine.publish(A, delay_ms=SECOND) for _ in range(100)))
-
-    assert len(engine.all(message_facts.MessageCreated)) == 100

@@ -73,17 +73,6 @@ async def test_destination_gets_as_many_attempts_at_once_as_its_concurrency() ->
 
 
 @on_loop
-async def test_room_is_counted_for_origins_in_use_only() -> None:
-    engine = Engine(is_frozen=False)
-    for port in range(1000, 1050):
-        await engine.publish(f"http://a.test:{port}/hook")
-    await engine.driver.settle()
-    await turns()
-
-    assert len(engine.finished()) == 50
-
-
-@on_loop
 async def test_outcome_is_applied_at_the_instant_at_which_it_came() -> None:
     engine = Engine(is_frozen=False)
     gate = engine.transport.handlers[A] = Gate()
@@ -256,17 +245,17 @@ async def test_what_is_due_at_once_stays_bounded_while_a_clock_catches_up(rate: 
     engine = Engine(is_frozen=False, rate=rate, most_due=20)
     for _ in range(5):
         await engine.schedule("* * * * *", A)
-    engine.clock.pass_to(50_000 * SECOND)
+    engine.clock.pass_to(10_000 * SECOND)
     keeping = spawn(engine.driver.keep_time())
 
-    while engine.now_ms < 50_000 * SECOND:
+    while engine.now_ms < 10_000 * SECOND:
         await turns(1)
         # A breath of 50 instants, and what was due before it.
         assert len(engine.driver.state.messages) <= 20 + 50 * 5
 
     await cancelled(keeping)
     await engine.driver.settle()
-    assert len(engine.finished()) == 833 * 5
+    assert len(engine.finished()) == 166 * 5
 
 
 @on_loop
