@@ -196,10 +196,7 @@ class _Battery:
         problem = checks.without_effect(refused)
         if not valid.is_changed and problem is None and self._effects.unjudged is None:
             self._effects.unjudged = BLIND
-        if self._effects.unjudged is not None or not refused:
-            self._leave(self._effects.unjudged or "nothing was refused", "no-effect")
-        else:
-            self._judge("no-effect", refused, problem)
+        self._judge_effect("no-effect", refused, problem, None if refused else "nothing was refused")
         before = await self._effects.state()
         rotated = await self._deliver(Probe(message=self._new(), signature=Signature.NEXT))
         self._judge("next-key", [rotated], checks.accepted(rotated))
@@ -214,12 +211,9 @@ class _Battery:
             self._leave("the first delivery was not accepted", "duplicate", "idempotency")
             return
         second = await self._deliver(Probe(message=message))
-        problem = checks.accepted(second)
-        self._judge("duplicate", [second], problem)
-        if self._effects.unjudged is not None:
-            self._leave(self._effects.unjudged, "idempotency")
-        else:
-            self._judge("idempotency", [second], "the second delivery changed the state" if second.is_changed else None)
+        self._judge("duplicate", [second], checks.accepted(second))
+        problem = "the second delivery changed the state" if second.is_changed else None
+        self._judge_effect("idempotency", [second], problem, None)
 
     async def _check_at_once(self) -> None:
         if self._results["duplicate"].verdict is not Verdict.PASSED:
@@ -234,11 +228,9 @@ class _Battery:
             self._leave(_TURNS, "concurrent", "concurrent-effect")
             return
         self._judge("concurrent", found, checks.at_once(found))
-        growth = _growth(before, after)
-        if (unjudged := self._effects.unjudged or self._unjudged_once(growth)) is not None:
-            self._leave(unjudged, "concurrent-effect")
-        elif growth is not None and self._amount_of_one is not None:
-            self._judge("concurrent-effect", found, checks.once(growth, self._amount_of_one))
+        growth, of_one = _growth(before, after), self._amount_of_one
+        problem = None if growth is None or of_one is None else checks.once(growth, of_one)
+        self._judge_effect("concurrent-effect", found, problem, self._unjudged_once(growth))
 
     def _unjudged_once(self, growth: float | None) -> str | None:
         """Why one effect cannot be distinguished from several."""
@@ -253,14 +245,9 @@ class _Battery:
     async def _check_retry(self) -> None:
         retry = await self._deliver(Probe(message=self._new(), retried=_RETRIED))
         self._judge("retry", [retry], checks.accepted(retry))
-        if self._effects.unjudged is not None:
-            self._leave(self._effects.unjudged, "retry-effect")
-        elif not retry.is_accepted:
-            self._leave("the retry was not accepted", "retry-effect")
-        elif not self._is_fresh_seen:
-            self._leave(_NOTHING_NEW, "retry-effect")
-        else:
-            self._judge("retry-effect", [retry], None if retry.is_changed else "the retry changed nothing")
+        unseen = None if self._is_fresh_seen else _NOTHING_NEW
+        unjudged = unseen if retry.is_accepted else "the retry was not accepted"
+        self._judge_effect("retry-effect", [retry], None if retry.is_changed else "the retry changed nothing", unjudged)
 
     async def _check_bodies(self) -> None:
         await self._check_exact_body()
@@ -356,6 +343,15 @@ class _Battery:
         sent = "; ".join(dict.fromkeys(exchange.sent for exchange in exchanges))
         came = "; ".join(exchange.came for exchange in exchanges)
         self._results[check_id] = replace(CHECKS[check_id], verdict=verdict, sent=sent, came=came, note=note)
+
+    def _judge_effect(
+        self, check_id: str, exchanges: Sequence[Exchange], problem: str | None, unjudged: str | None
+    ) -> None:
+        """As `_judge`, unless no effect can be judged, or for the reason `unjudged` not this one."""
+        if (why := self._effects.unjudged or unjudged) is not None:
+            self._leave(why, check_id)
+        else:
+            self._judge(check_id, exchanges, problem)
 
     def _judge_as_written(self, check_id: str, exchanges: Sequence[Exchange], problem: str | None) -> None:
         """As `_judge`, of JSON that a receiver may write otherwise: a failure for that is `exact-body`'s alone."""

@@ -413,15 +413,3 @@ def test_every_fuzz_test_belongs_to_one_part_of_the_nightly_run() -> None:
         for name in own:
             meant = [expression for expression in expressions if not expression or is_meant(expression, name)]
             assert len(meant) == 1, (file, name, meant)
-
-
-@pytest.mark.parametrize(
-    ("expression", "name", "taken"),
-    [
-        ("application and messaging", "test_the_application[messaging-a]", True),
-        ("application and not messaging", "test_the_application[messaging-a]", False),
-        ("application and not messaging", "test_the_application[control-a]", True),
-    ],
-)
-def test_expressions_mean_what_they_mean_to_pytest(expression: str, name: str, taken: bool) -> None:
-    assert is_meant(expression, name) is taken

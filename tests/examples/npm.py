@@ -6,11 +6,13 @@ import fcntl
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.examples.workplaces import EXAMPLES, missing
+from tests.examples.workplaces import EXAMPLES, Workplace, missing, workplace
+from tests.harness.emulators import control, server
 
 EXAMPLES_OF_NODE = ("express", "traces", "workflow", "vitest")
 # The other runners that the helper of `vitest` is for.
@@ -52,3 +54,24 @@ def folder_with_packages(factory: pytest.TempPathFactory) -> Path:
             subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
             (folder / "installed").touch()
     return folder
+
+
+def npm_workplace(factory: pytest.TempPathFactory, example: str, name: str) -> Workplace:
+    """A copy of an example by that name, with its packages."""
+    folder = folder_with_packages(factory) / name
+    folder.mkdir()
+    return workplace(example, folder)
+
+
+def passed_side_by_side(factory: pytest.TempPathFactory, example: str) -> list[str]:
+    """How many tests two copies of an example have, and how many passed, which ran at once against one emulator."""
+    copies = [npm_workplace(factory, example, f"{example}-{number}") for number in (1, 2)]
+
+    def run(copy: Workplace) -> str:
+        return copy.run("npm", "test", "--", "--test-reporter=tap", timeout_s=120, EMULATOR_URL=emulator.url)
+
+    # Its clock runs, as `dev` starts it.
+    with server(dialect="upstash", clock="realtime") as emulator, ThreadPoolExecutor() as pool:
+        outputs = list(pool.map(run, copies))
+        assert [world["id"] for world in control(emulator, "GET", "/worlds")["worlds"]] == ["default"]
+    return [line for output in outputs for line in output.splitlines() if line.startswith(("# tests ", "# pass "))]

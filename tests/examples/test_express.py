@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import httpx
 import pytest
 
-from tests.examples.npm import folder_with_packages, needs_npm
-from tests.examples.workplaces import Workplace, free_port, workplace
+from tests.examples.npm import needs_npm, npm_workplace, passed_side_by_side
+from tests.examples.workplaces import free_port
 from tests.harness.emulators import control, server
 
 pytestmark = [pytest.mark.slow, needs_npm]
 
 
-def place(factory: pytest.TempPathFactory, name: str) -> Workplace:
-    folder = folder_with_packages(factory) / name
-    folder.mkdir()
-    return workplace("express", folder)
-
-
 def test_its_tests_pass_in_two_copies_side_by_side(tmp_path_factory: pytest.TempPathFactory) -> None:
-    copies = [place(tmp_path_factory, name) for name in ("express-1", "express-2")]
-
-    def run(copy: Workplace) -> str:
-        return copy.run("npm", "test", "--", "--test-reporter=tap", timeout_s=120, EMULATOR_URL=emulator.url)
-
-    # Its clock runs, as `dev` starts it.
-    with server(dialect="upstash", clock="realtime") as emulator, ThreadPoolExecutor() as pool:
-        for output in pool.map(run, copies):
-            assert [line for line in output.splitlines() if line in ("# tests 7", "# pass 7")] == [
-                "# tests 7",
-                "# pass 7",
-            ]
-        assert [world["id"] for world in control(emulator, "GET", "/worlds")["worlds"]] == ["default"]
+    assert passed_side_by_side(tmp_path_factory, "express") == ["# tests 7", "# pass 7"] * 2
 
 
 def test_a_call_that_fails_unexpectedly_fails_its_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
-    broken = place(tmp_path_factory, "express-broken")
+    broken = npm_workplace(tmp_path_factory, "express", "express-broken")
     app = broken.folder / "app.js"
     # It works at the second attempt, after some mails.
     app.write_text(
@@ -50,7 +30,7 @@ def test_a_call_that_fails_unexpectedly_fails_its_tests(tmp_path_factory: pytest
 
 def test_it_can_be_played_with(tmp_path_factory: pytest.TempPathFactory) -> None:
     port = free_port()
-    made = place(tmp_path_factory, "express-by-hand")
+    made = npm_workplace(tmp_path_factory, "express", "express-by-hand")
     with server(dialect="upstash", clock="realtime") as emulator:
         variables = {"PORT": str(port), "QSTASH_DEV_PORT": str(emulator.port)}
         with made.running("npm", "start", **variables) as program:

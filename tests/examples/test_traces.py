@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.examples.npm import folder_with_packages, needs_npm
+from tests.examples.npm import needs_npm, npm_workplace
 from tests.examples.workplaces import Workplace, free_port, workplace
 from tests.harness.emulators import Server, control, server, service
 from tests.telemetry.collectors import Collected, Collector, collector
@@ -94,11 +94,10 @@ def test_a_workflow_in_fastapi_is_one_trace(tmp_path: Path, monkeypatch: pytest.
 def test_a_workflow_in_express_is_one_trace(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = folder_with_packages(tmp_path_factory) / "traces-of-node"
-    folder.mkdir()
+    app = npm_workplace(tmp_path_factory, "traces", "traces-of-node")
     with collector() as found:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
         with server(dialect="upstash", trace="inject") as emulator:
-            spans = play(workplace("traces", folder), ["npm", "start"], "listening on", found, emulator)
+            spans = play(app, ["npm", "start"], "listening on", found, emulator)
             check(spans, found, emulator)

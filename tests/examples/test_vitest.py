@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.examples.npm import folder_with_packages, needs_npm, packages_of
-from tests.examples.workplaces import EXAMPLES, Workplace, workplace
+from tests.examples.npm import needs_npm, npm_workplace, packages_of
+from tests.examples.workplaces import EXAMPLES, Workplace
 from tests.harness.emulators import control, server
 
 EXAMPLE = EXAMPLES / "vitest"
@@ -33,9 +33,7 @@ NODE_TEST = ("node", "--import", "tsx", "--test", "--test-reporter=tap")
 
 def place(factory: pytest.TempPathFactory, name: str, imports: str = IMPORT) -> Workplace:
     """A copy of the example whose tests are of another runner."""
-    folder = folder_with_packages(factory) / name
-    folder.mkdir()
-    made = workplace("vitest", folder)
+    made = npm_workplace(factory, "vitest", name)
     for file in made.folder.glob("*.test.ts"):
         assert IMPORT in file.read_text()
         file.write_text(file.read_text().replace(IMPORT, imports))

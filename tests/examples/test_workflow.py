@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.examples.npm import folder_with_packages, needs_npm
-from tests.examples.workplaces import Workplace, free_port, workplace
+from tests.examples.npm import needs_npm, npm_workplace, passed_side_by_side
+from tests.examples.workplaces import free_port, workplace
 from tests.harness.emulators import control, server
 
 pytestmark = pytest.mark.slow
@@ -20,24 +19,9 @@ pytestmark = pytest.mark.slow
 ALLOWED_S = 20.0
 
 
-def place(factory: pytest.TempPathFactory, name: str) -> Workplace:
-    """A copy of the example whose packages are installed."""
-    folder = folder_with_packages(factory) / name
-    folder.mkdir()
-    return workplace("workflow", folder)
-
-
 def test_its_tests_in_python_pass(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "emulator.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        "--durations=1",
-    ]
+    options = "-p emulator.pytest_plugin -p no:cacheprovider --durations=1"
+    command = [sys.executable, "-m", "pytest", *options.split()]
     output = workplace("workflow", tmp_path).run(*command, timeout_s=120, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert "3 passed" in output.splitlines()[-1]
     longest = re.search(r"([0-9.]+)s (?:call|setup)", output)
@@ -46,21 +30,13 @@ def test_its_tests_in_python_pass(tmp_path: Path) -> None:
 
 @needs_npm
 def test_its_tests_in_node_pass_in_two_copies_side_by_side(tmp_path_factory: pytest.TempPathFactory) -> None:
-    copies = [place(tmp_path_factory, name) for name in ("workflow-1", "workflow-2")]
-
-    def run(copy: Workplace) -> str:
-        return copy.run("npm", "test", "--", "--test-reporter=tap", timeout_s=120, EMULATOR_URL=emulator.url)
-
-    with server(dialect="upstash", clock="realtime") as emulator, ThreadPoolExecutor() as pool:
-        for output in pool.map(run, copies):
-            passed = [line for line in output.splitlines() if line in ("# tests 4", "# pass 4")]
-            assert passed == ["# tests 4", "# pass 4"]
+    assert passed_side_by_side(tmp_path_factory, "workflow") == ["# tests 4", "# pass 4"] * 2
 
 
 @needs_npm
 def test_it_can_be_played_with(tmp_path_factory: pytest.TempPathFactory) -> None:
     port = free_port()
-    made = place(tmp_path_factory, "workflow-by-hand")
+    made = npm_workplace(tmp_path_factory, "workflow", "workflow-by-hand")
     with server(dialect="upstash", clock="realtime") as emulator:
         variables = {"QSTASH_DEV_PORT": str(emulator.port), "PORT": str(port)}
         with made.running("npm", "start", **variables) as program:
