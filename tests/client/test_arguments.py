@@ -76,6 +76,8 @@ emu.publish_batch([{'destination': U, 'delay': 5}]) -> TypeError: messages[0]: d
 emu.publish_batch([{'destination': U, 'body': b'\xff'}]) -> ValueError: messages[0]: body: a batch takes text alone
 emu.publish_batch([{'destination': U, 'queue': 'q', 'delay': '1h'}])
     -> ValueError: messages[0]: delay: a queue ignores it
+emu.clock.advance(until='idle', days=1) -> TypeError: until: expected alone, without a length
+emu.clock.advance('1d', horizon='1d') -> TypeError: horizon: expected only beside until
 emu.sign('app', 'hello') -> ValueError: url: expected a URL such as https://app.test/hook, got 'app'
 emu.events(stat='DELIVERED') -> TypeError: no option is named stat, did you mean state
 emu.logs(state='DELIVERD') -> ValueError: state: expected one of 'CREATED',

@@ -1,4 +1,4 @@
-"""The control client, the generator, and applications by ASGI."""
+"""The control client, and the generator of the blocking API."""
 
 from __future__ import annotations
 
@@ -28,24 +28,19 @@ def request(path: str, **given: str) -> httpx.Request:
         return API.call("POST", path, {"by": 1}, query={"a": "b"}, headers=given).request(http)
 
 
-def test_a_control_call_names_its_world_and_carries_the_control_token() -> None:
+def test_a_control_call_names_its_world_and_others_carry_no_control_token() -> None:
     found = request("clock/advance")
 
     assert str(found.url) == "http://127.0.0.1:1/_emulator/clock/advance?world=mine&a=b"
     assert (found.headers["Authorization"], found.content) == ("Bearer secret", b'{"by": 1}')
+    found = request("/v2/publish/https://app.test/a?b=c", Authorization="Bearer token")
+    assert (found.url.path, found.headers["Authorization"]) == ("/v2/publish/https://app.test/a", "Bearer token")
+    assert "Authorization" not in request("/v2/dlq").headers
 
 
 @pytest.mark.parametrize("path", ["health", "worlds", "worlds/mine"])
 def test_a_call_about_the_server_names_no_world(path: str) -> None:
     assert str(request(path).url) == f"http://127.0.0.1:1/_emulator/{path}?a=b"
-
-
-def test_the_control_token_is_for_the_control_api_only() -> None:
-    found = request("/v2/publish/https://app.test/a?b=c", Authorization="Bearer token")
-
-    assert found.url.path == "/v2/publish/https://app.test/a"
-    assert found.headers["Authorization"] == "Bearer token"
-    assert "Authorization" not in request("/v2/dlq").headers
 
 
 def response(status: int, text: str) -> HttpAnswer:
@@ -75,13 +70,11 @@ def test_an_answer_without_content_is_none() -> None:
 
 
 def test_failures_of_the_network_keep_their_cause() -> None:
-    cause = httpx.ConnectError("refused")
-
     with (
         pytest.raises(Unreachable, match=r"no emulator answers at http://127.0.0.1:1: refused") as error,
         API.failures(),
     ):
-        raise cause
+        raise (cause := httpx.ConnectError("refused"))
 
     assert error.value.__cause__ is cause
 

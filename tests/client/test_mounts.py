@@ -196,11 +196,8 @@ async def _end_before_the_answer(scope: Any, receive: Any, send: Any) -> None:
 @pytest.mark.parametrize(
     ("application", "interface", "text"),
     [
-        (_raise_later, "asgi", "no such user"),
         (_end_before_the_answer, "asgi", "ended before its answer did"),
-        (_raise, "wsgi", "no such user"),
         (_begin_and_raise, "wsgi", "no such user"),
-        (_raise, "function", "no such user"),
         (_raise_later, "function", "no such user"),
         (lambda request: object(), "function", "expected a status, a body or a Response"),
         (lambda request: 99, "function", "the status 99, expected one from 200 to 599"),

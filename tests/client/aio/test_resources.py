@@ -18,7 +18,7 @@ REPORT = "https://app.test/report"
 HOUR_MS = 3_600_000
 
 
-def test_a_schedule_is_created_as_it_is_described(emu: Emulator) -> None:
+def test_a_schedule_is_created_as_it_is_described_and_replaced_by_its_id(emu: Emulator) -> None:
     made = emu.schedules.create(
         REPORT,
         "CRON_TZ=Europe/Berlin 0 9 * * *",
@@ -41,6 +41,9 @@ def test_a_schedule_is_created_as_it_is_described(emu: Emulator) -> None:
     assert (made.labels, made.queue, made.callback) == (("reports",), "mail", "https://cb.test/")
     assert (made.paused, made.created_ms, made.last_ms, made.error) == (False, emulators.EPOCH_MS, None, None)
     assert made.next_ms == emulators.EPOCH_MS + 8 * HOUR_MS
+    replaced = emu.schedules.create(REPORT, "0 10 * * *", schedule_id="daily")
+    assert emu.schedules.all() == [replaced]
+    assert (replaced.cron, replaced.body) == ("0 10 * * *", b"")
 
 
 def test_a_schedule_that_fired_tells_how_its_messages_fare(emu: Emulator) -> None:
@@ -51,13 +54,6 @@ def test_a_schedule_that_fired_tells_how_its_messages_fare(emu: Emulator) -> Non
     assert fired.last_ms == emulators.EPOCH_MS + HOUR_MS
     assert fired.last_states == {delivery.message_id: "SUCCESS"}
     assert fired.flow_control == {"key": "a", "rate": 5, "period": 10}
-
-
-def test_the_same_id_replaces_the_schedule(emu: Emulator) -> None:
-    emu.schedules.create(REPORT, "0 9 * * *", "hello", schedule_id="daily")
-    replaced = emu.schedules.create(REPORT, "0 10 * * *", schedule_id="daily")
-    assert emu.schedules.all() == [replaced]
-    assert (replaced.cron, replaced.body) == ("0 10 * * *", b"")
 
 
 def test_a_paused_schedule_fires_no_more_until_it_is_resumed(emu: Emulator) -> None:
@@ -94,51 +90,42 @@ def test_a_refusal_has_its_status_and_field(call: Any, status: int, field: str, 
 MAIL_URL = "https://app.test/mail"
 
 
-def test_a_queue_is_created_changed_and_deleted(emu: Emulator) -> None:
+def test_a_queue_is_created_changed_paused_and_deleted(emu: Emulator) -> None:
     made = emu.queues.upsert("mail")
     assert (made.name, made.parallelism, made.paused, made.lag) == ("mail", 1, False, 0)
     assert made.created_ms == emulators.EPOCH_MS
     emu.clock.advance("1h")
     changed = emu.queues.upsert("mail", parallelism=3)
-    assert (changed.parallelism, changed.paused) == (3, False)
-    assert changed.updated_ms == emulators.EPOCH_MS + 3_600_000
+    assert (changed.parallelism, changed.paused, changed.updated_ms) == (3, False, emulators.EPOCH_MS + HOUR_MS)
     assert emu.queues.all() == [changed]
+    emu.queues.pause("mail")
+    emu.publish(MAIL_URL, queue="mail")
+    paused = emu.queues.get("mail")
+    assert (paused.paused, paused.lag, emu.deliveries()) == (True, 1, [])
+    emu.queues.resume("mail")
+    emu.clock.advance(0)
+    assert (emu.queues.get("mail").lag, len(emu.deliveries())) == (0, 1)
     emu.queues.delete("mail")
     emu.queues.delete("mail")
     assert emu.queues.all() == []
 
 
-def test_a_paused_queue_keeps_its_messages_until_it_is_resumed(emu: Emulator) -> None:
-    emu.queues.upsert("mail", paused=True)
-    emu.publish(MAIL_URL, queue="mail")
-    assert (emu.queues.get("mail").lag, emu.deliveries()) == (1, [])
-    emu.queues.resume("mail")
-    emu.clock.advance(0)
-    assert (emu.queues.get("mail").lag, len(emu.deliveries())) == (0, 1)
-    emu.queues.pause("mail")
-    assert emu.queues.get("mail").paused
-
-
 A, B = "https://a.test/hook", "https://b.test/hook"
 
 
-def test_a_group_grows_and_ends_with_its_last_endpoint(emu: Emulator) -> None:
+def test_a_group_grows_has_default_headers_and_ends_with_its_last_endpoint(emu: Emulator) -> None:
     made = emu.url_groups.upsert("news", [A, Endpoint(B, "second")])
     assert (made.name, made.endpoints) == ("news", (Endpoint(A), Endpoint(B, "second")))
     assert (made.created_ms, made.headers.multi_items()) == (emulators.EPOCH_MS, [])
     assert emu.url_groups.all() == [made]
     emu.url_groups.remove("news", endpoint="second")
     assert emu.url_groups.get("news").endpoints == (Endpoint(A),)
-    emu.url_groups.remove("news", url=A)
-    assert emu.url_groups.all() == []
-
-
-def test_default_headers_hold_for_what_is_published_to_the_group(emu: Emulator) -> None:
-    emu.url_groups.upsert("news", [A])
-    group = emu.url_groups.set_headers("news", {"Svc-Forward-X-Key": "1"})
-    assert group.headers["svc-forward-x-key"] == "1"
+    assert emu.url_groups.set_headers("news", {"Svc-Forward-X-Key": "1"}).headers["svc-forward-x-key"] == "1"
     emu.publish("news", "hello")
     emu.verify(A, headers={"X-Key": "1"})
+    emu.url_groups.remove("news", url=A)
+    assert emu.url_groups.all() == []
+    emu.url_groups.upsert("news", [A])
     emu.url_groups.delete("news")
     emu.url_groups.delete("news")
     assert emu.url_groups.all() == []
