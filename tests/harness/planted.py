@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 
 from tests.harness.emulators import Server, control, service
+from tests.harness.workflow_runs import FLOW, call_headers, run_headers
 
 SECRET = "s3cret"
 # As it is, and inside base64, at any of three places.
 _SPELLINGS = (SECRET, "czNjcmV0", "M2NyZX", "zY3JldA")
 FIELDS = "body,header[X-Key]"
-API, DOWN, FLOW = "https://api.test/orders", "https://down.test/orders", "https://app.test/flow"
+API, DOWN = "https://api.test/orders", "https://down.test/orders"
 EVENT, RUN, WAITING_RUN, SCHEDULE = "paid", "wfr_one", "wfr_waiting", "nightly"
 
 _BODY = f'{{"card": "{SECRET}"}}'.encode()
@@ -66,41 +67,19 @@ def _messages(server: Server) -> None:
 def _failing_run(server: Server) -> None:
     _begin(server, RUN)
     _step(server, RUN, 1, f"{SECRET} result")
-    step = {"StepId": "2", "StepName": "call", "StepType": "Call", "Concurrent": "1"}
-    call = {
-        "Svc-Workflow-CallType": "toCallback",
-        "Svc-Retries": "0",
-        "Svc-Callback": FLOW,
-        "Svc-Callback-Workflow-RunId": RUN,
-        "Svc-Callback-Workflow-CallType": "fromCallback",
-        "Svc-Callback-Workflow-Init": "false",
-        "Svc-Callback-Workflow-Url": FLOW,
-        "Svc-Callback-Forward-Svc-Workflow-Callback": "true",
-        **{f"Svc-Callback-Forward-Svc-Workflow-{name}": value for name, value in step.items()},
-    }
-    headers = {**_of_run(RUN), **call}
+    headers = {**run_headers(RUN), **call_headers(RUN, 2, "call")}
     service(server, "POST", "/v2/publish/https://crm.test/offers", headers, f"{SECRET} request".encode())
     _wait(server, RUN, "20s")
     service(server, "POST", f"/v2/notify/{EVENT}", (), f"{SECRET} event".encode())
 
 
-def _of_run(run: str, *, init: bool = False) -> dict[str, str]:
-    return {
-        "Svc-Workflow-RunId": run,
-        "Svc-Workflow-Init": str(init).lower(),
-        "Svc-Workflow-Url": FLOW,
-        "Svc-Forward-Svc-Workflow-Sdk-Version": "1",
-        "Svc-Feature-Set": "LazyFetch,InitialBody,WF_DetectTrigger,WF_TriggerOnConfig",
-    }
-
-
 def _begin(server: Server, run: str) -> None:
-    service(server, "POST", f"/v2/publish/{FLOW}", {**_of_run(run, init=True), **_HIDDEN, **_FAILING}, _BODY)
+    service(server, "POST", f"/v2/publish/{FLOW}", {**run_headers(run, init=True), **_HIDDEN, **_FAILING}, _BODY)
 
 
 def _step(server: Server, run: str, number: int, out: str) -> None:
     step = {"stepId": number, "stepName": f"step {number}", "stepType": "Run", "out": json.dumps(out), "concurrent": 1}
-    service(server, "POST", f"/v2/publish/{FLOW}", _of_run(run), step)
+    service(server, "POST", f"/v2/publish/{FLOW}", run_headers(run), step)
 
 
 def _wait(server: Server, run: str, timeout: str) -> None:
@@ -111,7 +90,7 @@ def _wait(server: Server, run: str, timeout: str) -> None:
         "timeoutHeaders": {"Svc-Workflow-RunId": [run], "Svc-Forward-X-Key": [SECRET]},
         "step": {"stepId": 3, "stepName": "wait", "stepType": "Wait", "out": SECRET, "concurrent": 1},
     }
-    service(server, "POST", f"/v2/wait/{EVENT}", {**_of_run(run), "Svc-Forward-X-Key": SECRET}, wait)
+    service(server, "POST", f"/v2/wait/{EVENT}", {**run_headers(run), "Svc-Forward-X-Key": SECRET}, wait)
 
 
 def ids(server: Server) -> Iterator[tuple[str, str]]:

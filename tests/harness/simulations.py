@@ -243,6 +243,10 @@ class World:
             )
         return reply
 
+    def act(self, kind: Callable[..., Command[R]], **fields: Any) -> R:
+        """Do a command of the account."""
+        return self.do(kind(account_id=self.account_id, **fields))
+
     def submit(self, command: Command[R]) -> R:
         """Submit one command and answer nothing."""
         outcome = self.simulation.handle(command)
@@ -307,99 +311,70 @@ class World:
             caller_ip=caller_ip,
             queue=queue,
         )
-        return self.do(commands.Publish(account_id=self.account_id, item=item)).accepted
+        return self.act(commands.Publish, item=item).accepted
 
     def make_group(self, name: str, *endpoints: str | Endpoint) -> None:
-        self.do(
-            commands.UpsertEndpoints(
-                account_id=self.account_id,
-                name=GroupName(name),
-                endpoints=tuple(Endpoint(url=each, name=None) if isinstance(each, str) else each for each in endpoints),
-            )
-        )
+        given = tuple(Endpoint(url=each, name=None) if isinstance(each, str) else each for each in endpoints)
+        self.act(commands.UpsertEndpoints, name=GroupName(name), endpoints=given)
 
     def set_group_defaults(self, name: str, **options: Any) -> None:
-        self.do(
-            commands.SetGroupDefaults(
-                account_id=self.account_id, name=GroupName(name), headers=(), defaults=MessageOptions(**options)
-            )
-        )
+        defaults = MessageOptions(**options)
+        self.act(commands.SetGroupDefaults, name=GroupName(name), headers=(), defaults=defaults)
 
     def write_queue(self, name: str, *, parallelism: int | None = None, paused: bool | None = None) -> None:
-        self.do(
-            commands.UpsertQueue(
-                account_id=self.account_id, name=QueueName(name), parallelism=parallelism, paused=paused
-            )
-        )
+        self.act(commands.UpsertQueue, name=QueueName(name), parallelism=parallelism, paused=paused)
 
     def delete_queue(self, name: str) -> None:
-        self.do(commands.DeleteQueue(account_id=self.account_id, name=QueueName(name)))
+        self.act(commands.DeleteQueue, name=QueueName(name))
 
     def write_schedule(
         self, cron: str, destination: str, *, schedule_id: str | None = None, body: bytes = b"", **options: Any
     ) -> ScheduleId:
-        is_url = destination.startswith("http")
-        return self.do(
-            commands.WriteSchedule(
-                account_id=self.account_id,
-                schedule_id=None if schedule_id is None else ScheduleId(schedule_id),
-                cron=cron,
-                destination=Destination(
-                    kind=DestinationKind.URL if is_url else DestinationKind.GROUP, text=destination
-                ),
-                body=body,
-                options=MessageOptions(**options),
-                caller_ip=CALLER_IP,
-            )
+        kind = DestinationKind.URL if destination.startswith("http") else DestinationKind.GROUP
+        return self.act(
+            commands.WriteSchedule,
+            schedule_id=None if schedule_id is None else ScheduleId(schedule_id),
+            cron=cron,
+            destination=Destination(kind=kind, text=destination),
+            body=body,
+            options=MessageOptions(**options),
+            caller_ip=CALLER_IP,
         )
 
     def pause_schedule(self, schedule_id: ScheduleId, *, paused: bool = True) -> None:
-        self.do(commands.SetSchedulePaused(account_id=self.account_id, schedule_id=schedule_id, paused=paused))
+        self.act(commands.SetSchedulePaused, schedule_id=schedule_id, paused=paused)
 
     def cancel(self, message_id: MessageId) -> None:
-        self.do(commands.CancelMessage(account_id=self.account_id, message_id=message_id))
+        self.act(commands.CancelMessage, message_id=message_id)
 
     def cancel_all(self, *, count: int | None = None, **wanted: Any) -> int:
-        return self.do(commands.CancelMessages(account_id=self.account_id, wanted=MessageFilter(**wanted), count=count))
+        return self.act(commands.CancelMessages, wanted=MessageFilter(**wanted), count=count)
 
     def pause_key(self, key: str, *, paused: bool = True) -> None:
-        self.do(commands.SetFlowPaused(account_id=self.account_id, key=FlowKey(key), paused=paused))
+        self.act(commands.SetFlowPaused, key=FlowKey(key), paused=paused)
 
     def pin_key(
         self, key: str, *, parallelism: int | None = None, rate: int | None = None, period_ms: int | None = None
     ) -> None:
-        self.do(
-            commands.PinFlow(
-                account_id=self.account_id,
-                key=FlowKey(key),
-                parallelism=parallelism,
-                rate=rate,
-                period_ms=period_ms,
-            )
-        )
+        self.act(commands.PinFlow, key=FlowKey(key), parallelism=parallelism, rate=rate, period_ms=period_ms)
 
     def unpin_key(self, key: str, *, parallelism: bool = False, rate: bool = False) -> None:
-        self.do(commands.UnpinFlow(account_id=self.account_id, key=FlowKey(key), parallelism=parallelism, rate=rate))
+        self.act(commands.UnpinFlow, key=FlowKey(key), parallelism=parallelism, rate=rate)
 
     def reset_key(self, key: str, *, parallelism: bool = True) -> None:
-        self.do(commands.ResetFlow(account_id=self.account_id, key=FlowKey(key), parallelism=parallelism))
+        self.act(commands.ResetFlow, key=FlowKey(key), parallelism=parallelism)
 
     def retry_dead_letters(
         self, *ids: DeadLetterId, strict: bool = True, **overrides: Any
     ) -> tuple[PublishedMessage, ...]:
         """Publish dead letters again, each with the message that history keeps for it."""
         failed = {each.dead_letter_id: self.messages[each.message_id] for each in self.all(message_facts.MessageFailed)}
-        return self.do(
-            commands.RetryDeadLetters(
-                account_id=self.account_id,
-                entries=tuple(commands.DeadLetterContent(dead_letter_id=each, message=failed[each]) for each in ids),
-                overrides=MessageOptions(**overrides),
-                strict=strict,
-            )
-        )
+        entries = tuple(commands.DeadLetterContent(dead_letter_id=each, message=failed[each]) for each in ids)
+        given = MessageOptions(**overrides)
+        return self.act(commands.RetryDeadLetters, entries=entries, overrides=given, strict=strict)
 
     def delete_dead_letters(self, *ids: DeadLetterId, strict: bool = False) -> int:
-        return self.do(commands.DeleteDeadLetters(account_id=self.account_id, dead_letter_ids=ids, strict=strict))
+        return self.act(commands.DeleteDeadLetters, dead_letter_ids=ids, strict=strict)
 
     def add_rule(self, url: str, **changes: Any) -> RuleId:
         return self.do(commands.AddRule(rule=rule(url, **changes)))
@@ -465,27 +440,26 @@ class World:
         return dump(self._state)
 
 
+_EVENTS = {
+    message_facts.AttemptStarted: EventState.ACTIVE,
+    message_facts.RetryScheduled: EventState.RETRY,
+    message_facts.MessageDelivered: EventState.DELIVERED,
+    message_facts.MessageFailed: EventState.FAILED,
+    message_facts.CancelRequested: EventState.CANCEL_REQUESTED,
+    message_facts.MessageCanceled: EventState.CANCELED,
+}
+
+
 def _events(recorded: Iterable[Fact], message_id: MessageId) -> Iterable[EventState]:
     for fact in recorded:
         match fact:
             case message_facts.MessageCreated() if fact.message.message_id == message_id:
                 yield EventState.CREATED
-            case message_facts.AttemptStarted(message_id=subject) if subject == message_id:
-                yield EventState.ACTIVE
-            case message_facts.AttemptFinished(message_id=subject) if (
-                subject == message_id and not fact.outcome.succeeded
-            ):
-                yield EventState.ERROR
-            case message_facts.RetryScheduled(message_id=subject) if subject == message_id:
-                yield EventState.RETRY
-            case message_facts.MessageDelivered(message_id=subject) if subject == message_id:
-                yield EventState.DELIVERED
-            case message_facts.MessageFailed(message_id=subject) if subject == message_id:
-                yield EventState.FAILED
-            case message_facts.CancelRequested(message_id=subject) if subject == message_id:
-                yield EventState.CANCEL_REQUESTED
-            case message_facts.MessageCanceled(message_id=subject) if subject == message_id:
-                yield EventState.CANCELED
+            case message_facts.AttemptFinished(message_id=subject) if subject == message_id:
+                if not fact.outcome.succeeded:
+                    yield EventState.ERROR
+            case message_facts.MessageStep(message_id=subject) if subject == message_id and type(fact) in _EVENTS:
+                yield _EVENTS[type(fact)]
 
 
 # -- comparing states -------------------------------------------------------------------------

@@ -82,49 +82,42 @@ class RunWorld(World):
         return self.send(item(body=body, workflow=part(run_id), **options))
 
     def send(self, given: PublishItem) -> PublishedMessage:
-        reply = self.do(commands.Publish(account_id=self.account_id, item=given))
-        (published,) = reply.accepted.messages
+        (published,) = self.act(commands.Publish, item=given).accepted.messages
         return published
 
     def batch(self, *items: PublishItem) -> messages.BatchReply:
-        return self.do(commands.PublishBatch(account_id=self.account_id, items=items))
+        return self.act(commands.PublishBatch, items=items)
 
     def succeed(self, response: bytes = b'"done"', run_id: RunId = RUN, *, has_existed: bool = False) -> None:
-        self.do(
-            commands.FinishRun(account_id=self.account_id, run_id=run_id, response=response, has_existed=has_existed)
-        )
+        self.act(commands.FinishRun, run_id=run_id, response=response, has_existed=has_existed)
 
     def cancel_run(self, run_id: RunId = RUN, *, has_existed: bool = False) -> None:
-        self.do(commands.CancelRun(account_id=self.account_id, run_id=run_id, has_existed=has_existed))
+        self.act(commands.CancelRun, run_id=run_id, has_existed=has_existed)
 
     def wait(self, event_id: str = "ev", *, timeout_ms: int = 20_000, run_id: RunId = RUN, number: int = 1) -> None:
-        self.do(
-            commands.WaitForEvent(
-                account_id=self.account_id,
-                run_id=run_id,
-                waiter=Waiter(
-                    number=0,
-                    event_id=event_id,
-                    url=FLOW,
-                    headers=(("Svc-Workflow-Init", ("false",)),),
-                    options=MessageOptions(workflow=part(run_id)),
-                    deadline_ms=timeout_ms,
-                    timeout=f"{timeout_ms // 1000}s",
-                    timeout_url=FLOW + "/late",
-                    timeout_headers=(),
-                    timeout_options=MessageOptions(workflow=part(run_id)),
-                    step=json.dumps({"stepId": number, "stepName": "w", "stepType": "Wait", "concurrent": 1}).encode(),
-                ),
-            )
+        step = {"stepId": number, "stepName": "w", "stepType": "Wait", "concurrent": 1}
+        waiter = Waiter(
+            number=0,
+            event_id=event_id,
+            url=FLOW,
+            headers=(("Svc-Workflow-Init", ("false",)),),
+            options=MessageOptions(workflow=part(run_id)),
+            deadline_ms=timeout_ms,
+            timeout=f"{timeout_ms // 1000}s",
+            timeout_url=FLOW + "/late",
+            timeout_headers=(),
+            timeout_options=MessageOptions(workflow=part(run_id)),
+            step=json.dumps(step).encode(),
         )
+        self.act(commands.WaitForEvent, run_id=run_id, waiter=waiter)
 
     def notify(
         self, event_id: str = "ev", body: bytes = b"hi", run_id: RunId | None = None
     ) -> tuple[NotifiedWaiter, ...]:
-        return self.do(commands.Notify(account_id=self.account_id, event_id=event_id, body=body, run_id=run_id))
+        return self.act(commands.Notify, event_id=event_id, body=body, run_id=run_id)
 
     def trigger(self, *items: PublishItem) -> tuple[TriggeredRun, ...]:
-        return self.do(commands.TriggerRuns(account_id=self.account_id, items=items))
+        return self.act(commands.TriggerRuns, items=items)
 
     # -- looking ------------------------------------------------------------------------
 
@@ -146,9 +139,7 @@ class RunWorld(World):
     def failed_run(self) -> commands.FailedRun:
         """The last run that failed, as the journal would have it."""
         failed = self.all(message_facts.MessageFailed)[-1]
-        finished = [each for each in self.all(message_facts.AttemptFinished) if each.message_id == failed.message_id][
-            -1
-        ]
+        finished = [each for each in self.all(message_facts.AttemptFinished) if each.message_id == failed.message_id]
         began = [each.run for each in self.all(run_facts.RunStarted) if each.run.number == failed.run_number][-1]
         accepted = [each.step for each in self.all(run_facts.StepAccepted) if each.run_number == failed.run_number]
         calls = [
@@ -161,9 +152,9 @@ class RunWorld(World):
         ends = self.log_of(calls[-1])[-1:] if calls else []
         return commands.FailedRun(
             dead_letter_id=failed.dead_letter_id,
-            run=_with(began, accepted),
+            run=replace(began, steps=(*began.steps, *accepted)),
             message=self.messages[failed.message_id],
-            outcome=finished.outcome,
+            outcome=finished[-1].outcome,
             failure_call=Phase.FAILED if ends == ["FAILED"] else Phase.RETRYING if ends else None,
         )
 
@@ -172,10 +163,6 @@ class RunWorld(World):
         given_up = {each.message_id for each in self.all(message_facts.MessageGivenUp)}
         events = self.events_of(message_id)
         return [*events, "FAILED"] if message_id in given_up else events
-
-
-def _with(run: WorkflowRun, accepted: list[Any]) -> WorkflowRun:
-    return replace(run, steps=(*run.steps, *accepted))
 
 
 def of(message: Message) -> CallType | None:
