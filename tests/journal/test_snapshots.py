@@ -15,9 +15,7 @@ import pytest
 
 from emulator.journal import codec, schema
 from emulator.journal.schema import FORMAT
-from emulator.server import bootstrap
-from emulator.server.settings import Settings
-from tests.harness.emulators import EPOCH, EPOCH_MS, InProcess, in_process
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process
 from tests.harness.loops import on_loop
 from tests.harness.snapshots import (
     HOOK,
@@ -34,7 +32,7 @@ from tests.harness.snapshots import (
     send,
     told,
 )
-from tests.harness.stores import connection_of, watch_statements
+from tests.harness.stores import connection_of, crash, watch_statements
 from tests.worlds.registry.callers import create
 
 # -- import (D-204) ---------------------------------------------------------------------------
@@ -462,30 +460,26 @@ async def test_what_a_kill_during_a_save_or_an_import_leaves_is_removed(tmp_path
 @on_loop
 async def test_kill_during_a_restore_leaves_one_world_or_the_other(tmp_path: Path) -> None:
     db = tmp_path / "w.db"
+    copies: dict[Path, dict[str, bytes]] = {}
+    statements: list[str] = []
 
-    emulation = await bootstrap.start(Settings(clock="frozen", epoch=EPOCH, db=str(db)))
-    emulator = InProcess(emulation)
-    await emulator.publish(HOOK)
-    await save(emulator)
-    saved = (await emulator.control("GET", "/trace")).body
-    await much_of_everything(emulator)
-    later = (await emulator.control("GET", "/trace")).body
+    def copy_files(statement: str) -> None:
+        statements.append(statement)
+        copy = crash(db, tmp_path / f"copy{len(statements)}")
+        content = {each.name: each.read_bytes() for each in copy.parent.iterdir()}
+        # Most statements change no file.
+        if content not in copies.values():
+            copies[copy] = content
 
-    copies: list[Path] = []
-
-    def copy_files(_: str) -> None:
-        to = tmp_path / f"copy{len(copies)}"
-        to.mkdir()
-        for suffix in ("", "-wal"):
-            source = db.with_name(db.name + suffix)
-            if source.exists():
-                (to / source.name).write_bytes(source.read_bytes())
-        copies.append(to / db.name)
-
-    await watch_statements(emulator.world._store, copy_files)
-    await restore(emulator)
-    copy_files("the last")
-    await emulation.close()
+    async with in_process(db=str(db)) as emulator:
+        await emulator.publish(HOOK)
+        await save(emulator)
+        saved = (await emulator.control("GET", "/trace")).body
+        await much_of_everything(emulator)
+        later = (await emulator.control("GET", "/trace")).body
+        await watch_statements(emulator.world._store, copy_files)
+        await restore(emulator)
+        copy_files("the last")
 
     found = []
     for copy in copies:
@@ -497,4 +491,4 @@ async def test_kill_during_a_restore_leaves_one_world_or_the_other(tmp_path: Pat
     assert found[-1] == saved
     # Once it is the other, it stays the other.
     assert found == sorted(found, key=lambda trace: trace == saved)
-    assert len(copies) > len(schema.TAKE_COPY)
+    assert len(statements) > len(schema.TAKE_COPY)

@@ -130,19 +130,6 @@ async def test_any_world_goes_on_exactly(tmp_path: Path, seed: int) -> None:
 
 
 @with_emulator()
-async def test_reset_after_a_restore_returns_to_the_worlds_beginning(emulator: InProcess) -> None:
-    first = emulator.image()
-    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
-    await save(emulator)
-    await restore(emulator)
-
-    await emulator.control("POST", "/reset")
-
-    assert emulator.image() == first
-    assert await names(emulator) == ["s"]
-
-
-@with_emulator()
 async def test_deliveries_that_were_cleared_stay_cleared_and_history_is_another_one(emulator: InProcess) -> None:
     await emulator.publish(HOOK)
     await emulator.control("DELETE", "/deliveries")
@@ -209,8 +196,12 @@ async def test_no_snapshot_is_saved_or_restored_during_an_advance() -> None:
 
 
 @with_emulator()
-async def test_frozen_clock_stands_at_the_instant_of_the_snapshot(emulator: InProcess) -> None:
+async def test_frozen_clock_stands_at_the_instant_of_the_snapshot_and_a_reset_at_the_beginning(
+    emulator: InProcess,
+) -> None:
+    first = emulator.image()
     await emulator.advance("1h")
+    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
     saved = await save(emulator)
     await emulator.advance("1d")
 
@@ -219,6 +210,9 @@ async def test_frozen_clock_stands_at_the_instant_of_the_snapshot(emulator: InPr
     assert saved["created_ms"] == restored["clock"]["now_ms"] == EPOCH_MS + HOUR
     assert saved["created"] == "2026-01-01T01:00:00.000Z"
     assert emulator.world.pace.anchor.virtual_ms == EPOCH_MS + HOUR
+    await emulator.control("POST", "/reset")
+    assert emulator.image() == first
+    assert await names(emulator) == ["s"]
 
 
 @with_emulator(clock="realtime")
@@ -422,16 +416,14 @@ async def test_name_never_leads_out_of_the_folder(emulator: InProcess, name: str
 
 
 @with_emulator()
-async def test_snapshot_that_is_not_there_is_not_found(emulator: InProcess) -> None:
-    for change in (emulator.world.restore_snapshot("s"), emulator.world.snapshots.remove("s")):
-        with pytest.raises(NotFound):
-            await change
-
-
-@with_emulator()
-async def test_world_that_was_removed_takes_no_snapshots(emulator: InProcess) -> None:
+async def test_there_are_no_snapshots_of_a_world_that_was_removed_and_none_that_were_not_saved(
+    emulator: InProcess,
+) -> None:
     worlds = emulator.emulation.worlds
     world = await create(worlds, "a")
+    for look in (world.restore_snapshot("s"), world.snapshots.remove("s")):
+        with pytest.raises(NotFound):
+            await look
     await worlds.delete("a")
     for change in (world.save_snapshot("s"), world.restore_snapshot("s"), world.import_snapshot("s", pieces(b"x"))):
         with pytest.raises(Conflict):

@@ -9,13 +9,11 @@ import pytest
 
 from emulator.core.errors import Conflict
 from emulator.engine.clock import wall_ms
-from emulator.queries.reports import ClockChange
 from tests.harness.emulators import EPOCH_MS, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.harness.snapshots import restore, save
 from tests.worlds.registry.callers import (
     DAY,
-    FAST,
     HASTY,
     HOOK,
     HOUR,
@@ -93,27 +91,6 @@ async def test_reset_during_an_advance_ends_it_and_leaves_the_clock_at_its_begin
         assert emulator.world.pace.anchor.virtual_ms == EPOCH_MS
         await emulator.publish(HOOK)
         assert len(await emulator.deliveries()) == 1
-
-
-@with_emulator()
-async def test_resets_at_the_same_time_are_carried_out_one_after_the_other(emulator: InProcess) -> None:
-    await emulator.publish(HOOK)
-
-    await asyncio.gather(*(emulator.world.reset() for _ in range(5)))
-
-    assert await emulator.deliveries() == []
-    await emulator.publish(HOOK)
-    assert len(await emulator.deliveries()) == 1
-
-
-@with_emulator()
-async def test_reset_brings_back_the_pace_the_world_was_made_with(emulator: InProcess) -> None:
-    world = await create(emulator.emulation.worlds, "a", rate=FAST)
-    await world.clock.set(ClockChange(rate=0, now_ms=None))
-
-    await world.reset()
-
-    assert world.clock.rate == FAST
 
 
 @with_emulator()

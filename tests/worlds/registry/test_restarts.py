@@ -60,14 +60,6 @@ async def test_worlds_come_back_after_a_restart_and_deleted_ones_do_not(tmp_path
 
 
 @on_loop
-async def test_memory_keeps_nothing(tmp_path: Path) -> None:
-    async with in_process() as emulator:
-        await create(emulator.emulation.worlds, "a")
-    async with in_process() as emulator:
-        assert [world.id for world in emulator.emulation.worlds.all()] == [DEFAULT]
-
-
-@on_loop
 async def test_attempt_under_way_at_a_restart_is_made_again(tmp_path: Path) -> None:
     db = str(tmp_path / "w.db")
     gate = Gate()

@@ -56,16 +56,6 @@ async def test_clock_can_be_unfrozen_and_frozen_again(emulator: InProcess) -> No
     assert len(await emulator.deliveries()) == 2
 
 
-@with_emulator()
-async def test_setting_the_clock_forward_does_the_work_on_the_way(emulator: InProcess) -> None:
-    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
-
-    answer = await emulator.control("PUT", "/clock", {"now": EPOCH_MS + DAY})
-
-    assert answer.json["now_ms"] == EPOCH_MS + DAY
-    assert [each["at_ms"] for each in await emulator.deliveries()] == [EPOCH_MS + HOUR]
-
-
 @on_loop
 async def test_running_clock_can_be_set_back_and_runs_on_or_set_and_frozen() -> None:
     async with in_process(clock=str(FAST)) as emulator:
