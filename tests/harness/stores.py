@@ -132,9 +132,18 @@ sys.addaudithook(_hook)
 def copied_at_every_step(folder: Path, copies: Path) -> Iterator[list[Path]]:
     """Copies of a folder as a kill would leave it before each step, and at the end."""
     made: list[Path] = []
+    last: dict[Path, bytes] = {}
 
     def copy() -> None:
-        made.append(shutil.copytree(folder, copies / f"{len(made)}", ignore=shutil.ignore_patterns("*-shm")))
+        nonlocal last
+        copied = shutil.copytree(folder, copies / f"{len(made)}", ignore=shutil.ignore_patterns("*-shm"))
+        found = {each.relative_to(copied): each.read_bytes() if each.is_file() else b"" for each in copied.rglob("*")}
+        if made and found == last:
+            # The step was elsewhere.
+            shutil.rmtree(copied)
+            return
+        last = found
+        made.append(copied)
 
     _watchers.append(copy)
     try:

@@ -468,7 +468,7 @@ async def test_kill_during_a_restore_leaves_one_world_or_the_other(tmp_path: Pat
         copy = crash(db, tmp_path / f"copy{len(statements)}")
         content = {each.name: each.read_bytes() for each in copy.parent.iterdir()}
         # Most statements change no file.
-        if content not in copies.values():
+        if [content] != [*copies.values()][-1:]:
             copies[copy] = content
 
     async with in_process(db=str(db)) as emulator:
