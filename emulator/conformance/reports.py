@@ -80,7 +80,7 @@ class Exchange(Record):
         return f"{status}{phrase} in {self.took_ms} ms{f', {dumps(text)}' if text else ''}"
 
 
-class CheckResult(Record, kw_only=True):
+class CheckResult(Record):
     """One check: what is expected, why it matters, how to mend a receiver that fails, and what was sent and came.
 
     `note` says what was wrong, why it is not judged, or which tolerance of the profile applies; it is
@@ -89,10 +89,10 @@ class CheckResult(Record, kw_only=True):
 
     id: str
     title: str
-    verdict: Verdict = Verdict.NOT_JUDGED
-    sent: str = ""
+    verdict: Verdict
+    sent: str
     expected: str
-    came: str = ""
+    came: str
     why: str
     mend: str
     note: str = ""
