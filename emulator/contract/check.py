@@ -6,7 +6,6 @@ secrets, and in strict mode the line goes into a log and a response header.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
 import json
@@ -31,7 +30,7 @@ from emulator.contract.document import (
 )
 from emulator.contract.mismatches import described, meant, shown, spelt
 from emulator.core.errors import InvalidInput
-from emulator.core.language.text import canonical_name
+from emulator.core.language.text import canonical_name, is_alike
 from emulator.core.record import Record
 from emulator.wire.dialect import Dialect, owner_of
 from emulator.wire.json_reader import Json, JsonObject
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
 # Operations with rules of their own.
 _GROUP_DEFAULTS = "setUrlGroupDefaults"
 _MOST_ERRORS = 8
+# How much a name that is not ours is like one of ours, if it is probably that one misspelt.
+_ALIKE = 0.85
 # Headers that an HTTP server may add.
 _OF_HTTP = frozenset(
     (
@@ -143,8 +144,8 @@ class Contract:
             yield f"{what}: this operation does not read it" if is_known else f"{what}: unknown{hint}"
         elif (other := owner_of(name)) is not None:
             yield f"{what}: is of the dialect {other}, this server speaks {self._dialect.name}"
-        elif name.replace("_", "-").startswith(prefix) or _is_like(
-            name, [each for each in operation.headers if each.startswith(prefix)]
+        elif name.replace("_", "-").startswith(prefix) or is_alike(
+            name, [each for each in operation.headers if each.startswith(prefix)], _ALIKE
         ):
             yield f"{what}: unknown{hint}"
 
@@ -171,7 +172,7 @@ class Contract:
         if operation.takes_any_query:
             # It belongs to the destination, unless it looks like a misspelt option.
             is_ours = name.lower().replace("_", "-").startswith(self._dialect.lower_prefix)
-            if not is_ours and not _is_like(name.lower(), known):
+            if not is_ours and not is_alike(name.lower(), known, _ALIKE):
                 return
         yield f"query parameter {shown(name)}: unknown{meant(name, known)}"
 
@@ -332,10 +333,6 @@ def _beginning(path: str) -> str:
 
 def _media_type(content_type: str | None) -> str:
     return (content_type or "").partition(";")[0].strip().lower()
-
-
-def _is_like(name: str, known: Sequence[str]) -> bool:
-    return bool(difflib.get_close_matches(name, known, 1, 0.85))
 
 
 def _typed(value: str, kind: str) -> Json:

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters, stdio_client
 
+from emulator import Emulator
 from emulator.cli import main
 from tests.agents.clients import Agent
-from tests.harness.emulators import Server
 
 
 def _program(*arguments: str, **variables: str) -> StdioServerParameters:
@@ -37,12 +37,13 @@ def test_it_speaks_over_stdin_and_stdout_with_an_emulator_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_it_talks_to_a_running_server(shell_server: Server) -> None:
+def test_it_talks_to_a_running_server() -> None:
     async def main() -> None:
-        async with Client(stdio_client(_program(EMULATOR_URL=shell_server.url))) as client:
-            assert shell_server.url in await Agent(client).ask("status")
+        async with Client(stdio_client(_program(EMULATOR_URL=emulator.url))) as client:
+            assert emulator.url in await Agent(client).ask("status")
 
-    anyio.run(main)
+    with Emulator() as emulator:
+        anyio.run(main)
 
 
 def test_it_says_what_to_do_where_no_server_answers() -> None:

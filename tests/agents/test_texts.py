@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import httpx
 import pytest
 
 from emulator import resources
@@ -13,7 +12,7 @@ from emulator.agents.skill import EXAMPLES, PLACES, text
 from emulator.cli import llms
 from emulator.control.pages import REFERENCE, SHORT, full_text
 from tests.cli.shell import in_folder
-from tests.harness.emulators import Server
+from tests.harness.emulators import InProcess, with_emulator
 
 
 def test_the_texts_are_those_of_these_commands_and_this_contract() -> None:
@@ -23,13 +22,13 @@ def test_the_texts_are_those_of_these_commands_and_this_contract() -> None:
     assert len(llms.short_text().splitlines()) <= 60
 
 
-def test_a_server_shows_them(shell_server: Server) -> None:
-    short, full = [httpx.get(f"{shell_server.url}{path}") for path in ("/llms.txt", "/llms-full.txt")]
-    assert (short.status_code, short.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert (short.text, full.text) == (llms.short_text(), full_text())
-    assert "`POST /_emulator/deliveries/{seq}/redeliver`" in full.text
-    of_another_site = httpx.get(f"{shell_server.url}/llms-full.txt", headers={"Origin": "https://evil.example"})
-    assert of_another_site.status_code == 403
+@with_emulator()
+async def test_a_server_shows_them(emulator: InProcess) -> None:
+    short, full = [await emulator.get(path) for path in ("/llms.txt", "/llms-full.txt")]
+    assert (short.status, short.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert (short.body.decode(), full.body.decode()) == (llms.short_text(), full_text())
+    assert "`POST /_emulator/deliveries/{seq}/redeliver`" in full_text()
+    assert (await emulator.get("/llms-full.txt", [("Origin", "https://evil.example")])).status == 403
 
 
 @pytest.mark.parametrize("client", PLACES)

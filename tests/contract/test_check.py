@@ -12,8 +12,16 @@ from emulator.contract.dialects import in_dialect, merged
 from emulator.contract.document import Api, objects, rebuilt, resolved
 from emulator.wire import dialect
 from emulator.wire.json_reader import Json
-from tests.contract.openapi import document, schemas
 from tests.contracts.conformance import contract
+
+
+def document(**fields: Any) -> dict[str, Any]:
+    return {"openapi": "3.1.0", "info": {"title": "T", "version": "v2"}, "paths": {}, **fields}
+
+
+def schemas(**entries: Any) -> dict[str, Any]:
+    return {"schemas": entries}
+
 
 # -- answers held against the contract, and the operation that a request means ---------------------
 
