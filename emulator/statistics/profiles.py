@@ -1,14 +1,13 @@
 """What accounts and indexes are imagined to have done: one profile for each, from the world's seed.
 
-Faker picks the parameters. It is imported for the first statistics that somebody asks for: its
-import takes longer than a world takes to be made. `synthetic.py` turns profiles into numbers.
+`synthetic.py` turns profiles into numbers.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from random import Random
 
 from msgspec import convert
 
@@ -17,9 +16,6 @@ from emulator.core.model.resources import Account, IndexType, Plan, SearchIndex,
 from emulator.core.plans import INDEX_CAPS, IndexCaps
 from emulator.statistics.series import Invented
 from emulator.statistics.synthetic import IndexProfile, QueueProfile, Rhythm
-
-if TYPE_CHECKING:
-    from faker import Faker
 
 _DAY_S = 86_400
 # A day that does not come: that of an index which has seen no traffic.
@@ -63,17 +59,17 @@ def _first_day(index: SearchIndex | VectorIndex, epoch_ms: int) -> int:
 @lru_cache(maxsize=256)
 def _queue_profile(key: bytes, number: int, plan: Plan, daily_limit: int, created_on: int) -> QueueProfile:
     own_key = _key_of(key, "queue", number)
-    fake = _faker(own_key)
-    base = fake.random_int(40, 350) if plan is Plan.FREE else fake.random_int(2_000, 60_000)
+    random = Random(int.from_bytes(own_key, "big"))
+    base = random.randint(40, 350) if plan is Plan.FREE else random.randint(2_000, 60_000)
     return QueueProfile(
         key=own_key,
         first_day=created_on + 1,
-        requests=_rhythm(fake, "requests", base, daily_limit),
-        canceled=fake.random_int(20, 150),
-        failing=fake.random_int(5, 60),
-        erring=fake.random_int(50, 300),
-        trouble_one_in=fake.random_int(20, 60),
-        message_bytes=fake.random_int(700, 6_000),
+        requests=_rhythm(random, "requests", base, daily_limit),
+        canceled=random.randint(20, 150),
+        failing=random.randint(5, 60),
+        erring=random.randint(50, 300),
+        trouble_one_in=random.randint(20, 60),
+        message_bytes=random.randint(700, 6_000),
     )
 
 
@@ -82,42 +78,42 @@ def _index_profile(
     key: bytes, kind: str, number: int, type_: IndexType, caps: IndexCaps, first_day: int
 ) -> IndexProfile:
     own_key = _key_of(key, kind, number)
-    fake = _faker(own_key)
+    random = Random(int.from_bytes(own_key, "big"))
     is_free = type_ is IndexType.FREE
-    query_bytes, update_bytes = fake.random_int(1_200, 6_000), fake.random_int(1_500, 9_000)
+    query_bytes, update_bytes = random.randint(1_200, 6_000), random.randint(1_500, 9_000)
     # Queries and updates may each have half of a day's part of the bandwidth.
     daily_bytes = _limit(caps.max_monthly_bandwidth) // _LONGEST_MONTH // 2
     update_limit = min(_limit(caps.max_daily_updates), daily_bytes // update_bytes)
-    half_days = fake.random_int(20, 120)
-    vectors = fake.random_int(2_000, 120_000) if is_free else fake.random_int(20_000, 900_000)
+    half_days = random.randint(20, 120)
+    vectors = random.randint(2_000, 120_000) if is_free else random.randint(20_000, 900_000)
     vectors = min(vectors, _limit(caps.max_vector_count), update_limit * half_days // 2)
     return IndexProfile(
         key=own_key,
         first_day=first_day,
         queries=_rhythm(
-            fake,
+            random,
             "queries",
-            fake.random_int(60, 2_500) if is_free else fake.random_int(3_000, 150_000),
+            random.randint(60, 2_500) if is_free else random.randint(3_000, 150_000),
             min(_limit(caps.max_daily_queries), daily_bytes // query_bytes),
         ),
         updates=_rhythm(
-            fake, "updates", fake.random_int(20, 600) if is_free else fake.random_int(400, 20_000), update_limit
+            random, "updates", random.randint(20, 600) if is_free else random.randint(400, 20_000), update_limit
         ),
         reranks=_rhythm(
-            fake,
+            random,
             "reranks",
-            fake.random_int(3, 20) if is_free else fake.random_int(30, 3_000),
+            random.randint(3, 20) if is_free else random.randint(30, 3_000),
             _limit(caps.max_monthly_reranks) // _LONGEST_MONTH,
         ),
         vectors=vectors,
         half_days=half_days,
-        vector_bytes=_FLOAT_BYTES * _DIMENSIONS[fake.random_int(0, 3)] + fake.random_int(100, 900),
+        vector_bytes=_FLOAT_BYTES * _DIMENSIONS[random.randint(0, 3)] + random.randint(100, 900),
         query_bytes=query_bytes,
         update_bytes=update_bytes,
-        query_latency_us=fake.random_int(4_000, 28_000),
-        update_latency_us=fake.random_int(3_000, 20_000),
-        embeds_latency_us=fake.random_int(15_000, 90_000),
-        rerank_latency_us=fake.random_int(60_000, 250_000),
+        query_latency_us=random.randint(4_000, 28_000),
+        update_latency_us=random.randint(3_000, 20_000),
+        embeds_latency_us=random.randint(15_000, 90_000),
+        rerank_latency_us=random.randint(60_000, 250_000),
     )
 
 
@@ -126,35 +122,20 @@ def _limit(cap: int) -> int:
     return _NO_LIMIT if cap < 0 else cap
 
 
-def _rhythm(fake: Faker, series: str, base: int, limit: int) -> Rhythm:
+def _rhythm(random: Random, series: str, base: int, limit: int) -> Rhythm:
     return Rhythm(
         series=series,
         base=base,
-        growth=fake.random_int(20, 150),
-        weekend=fake.random_int(30, 75),
-        night=fake.random_int(8, 30),
-        peak_hour=fake.random_int(9, 17),
-        noise=fake.random_int(8, 20),
-        spike=fake.random_int(170, 320),
-        spike_one_in=fake.random_int(18, 45),
+        growth=random.randint(20, 150),
+        weekend=random.randint(30, 75),
+        night=random.randint(8, 30),
+        peak_hour=random.randint(9, 17),
+        noise=random.randint(8, 20),
+        spike=random.randint(170, 320),
+        spike_one_in=random.randint(18, 45),
         limit=limit,
     )
 
 
 def _key_of(key: bytes, kind: str, number: int) -> bytes:
     return blake2b(f"{kind}/{number}".encode(), key=key, digest_size=32, person=b"profile").digest()
-
-
-def _faker(key: bytes) -> Faker:
-    """The one instance, seeded with a profile's key."""
-    fake = _instance()
-    fake.seed_instance(int.from_bytes(key, "big"))
-    return fake
-
-
-@lru_cache(maxsize=1)
-def _instance() -> Faker:
-    from faker import Faker
-
-    # One small provider: plain numbers are all that is asked for.
-    return Faker(providers=["faker.providers.misc"])

@@ -19,6 +19,7 @@ from emulator.wire.json_reader import (
     Json,
     JsonObject,
     boolean,
+    integer,
     joined,
     kind_of,
     one_of,
@@ -131,10 +132,6 @@ def _secret(value: Json, path: str) -> str:
     return text
 
 
-def _integer(value: Json, path: str) -> int:
-    return read_integer(value, path, 1 if path.rpartition(".")[2] in _AT_LEAST_ONE else 0)
-
-
 def _reserved_type(value: Json, path: str, dialect: Dialect) -> str:
     # Empty is a label too: that of an account which has no fixed plan.
     text = "" if value == "" else _text(value, path)
@@ -175,7 +172,7 @@ _READERS: Final[Mapping[str, Callable[[Json, str], object]]] = {
     "active": boolean,
     "state": _text,
     "modifying_state": _text,
-    **dict.fromkeys(_INTEGERS, _integer),
+    **{name: integer(1 if name in _AT_LEAST_ONE else 0) for name in _INTEGERS},
     "type": one_of(Plan),
     "reserved_type": _text,
     "reserved_price": _price,

@@ -87,6 +87,8 @@ def read_wait(parts: RequestParts, dialect: Dialect, account_id: AccountId, even
     workflow = options.workflow
     if workflow is None:
         raise InvalidInput(dialect.header("workflow-runid"), "expected the id of the run that waits")
+    # The headers that are about the message, as the list of waiters shows them.
+    own = tuple(pair for pair in parts.headers if pair[0].startswith(dialect.lower_prefix) or pair[0] == "content-type")
     try:
         given = decoded(_WAIT, parts.body)
         timeout = str(given.timeout)
@@ -94,7 +96,7 @@ def read_wait(parts: RequestParts, dialect: Dialect, account_id: AccountId, even
             number=0,
             event_id=read_field("eventId", event_id, parse_free_text),
             url=urls.check_url("url", given.url),
-            headers=_own_headers(parts, dialect),
+            headers=listed(by_canonical_name(own)),
             options=options,
             timeout=timeout,
             deadline_ms=read_field("timeout", timeout, _parse_timeout_ms),
@@ -113,12 +115,6 @@ def _parse_timeout_ms(text: str) -> int:
     if timeout_ms == 0:
         raise Malformed("expected a positive duration")
     return timeout_ms
-
-
-def _own_headers(parts: RequestParts, dialect: Dialect) -> ListedHeaders:
-    """The headers of a request that are about the message, as the list of waiters shows them."""
-    own = tuple(pair for pair in parts.headers if pair[0].startswith(dialect.lower_prefix) or pair[0] == "content-type")
-    return listed(by_canonical_name(own))
 
 
 def read_notification(parts: RequestParts, account_id: AccountId, event_id: str, run_id: str | None) -> Notify:
