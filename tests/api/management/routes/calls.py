@@ -9,70 +9,6 @@ from typing import Any
 from tests.harness.emulators import Answer, Headers, InProcess
 
 GOOD = {"name": "mySearchIndex", "region": "eu-west-1", "type": "payg"}
-SEARCH_FIELDS = {
-    "customer_id": str,
-    "id": str,
-    "name": str,
-    "endpoint": str,
-    "type": str,
-    "region": str,
-    "integration_email": str,
-    "token": str,
-    "read_only_token": str,
-    "max_vector_count": int,
-    "max_monthly_reranks": int,
-    "max_daily_updates": int,
-    "max_daily_queries": int,
-    "max_monthly_bandwidth": int,
-    "max_writes_per_second": int,
-    "max_query_per_second": int,
-    "max_reads_per_request": int,
-    "max_writes_per_request": int,
-    "creation_time": int,
-    "input_enrichment_enabled": bool,
-    "throughput_vector": list,
-}
-ACCOUNT_FIELDS = {
-    "customer_id": str,
-    "id": str,
-    "password": str,
-    "token": str,
-    "read_only_token": str,
-    "active": bool,
-    "state": str,
-    "last_plan_upgrade_time": int,
-    "max_message_size": int,
-    "max_requests_per_day": int,
-    "max_requests_per_day_hard": int,
-    "max_endpoints_per_topic": int,
-    "max_requests_per_second": int,
-    "max_dlq_size": int,
-    "max_completion_tokens_per_day": int,
-    "max_completion_tokens_per_minute": int,
-    "max_completions_per_day": int,
-    "max_completions_per_minute": int,
-    "max_retries": int,
-    "max_topics": int,
-    "max_schedules": int,
-    "max_events_size": int,
-    "max_dlq_retention_time_milis": int,
-    "max_delay": int,
-    "max_parallelism": int,
-    "max_global_parallelism": int,
-    "max_queues": int,
-    "retention": int,
-    "timeout": int,
-    "rate_limit": int,
-    "type": str,
-    "reserved_type": str,
-    "reserved_price": (int, float),
-    "prod_pack_enabled": bool,
-    "metrics_enabled": str,
-    "region": str,
-    "budget": int,
-    "created_by": str,
-    "creation_time": int,
-}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 POINT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3,9} \+0000 UTC")
 
@@ -127,11 +63,3 @@ async def post(emulator: InProcess, target: str, body: object = b"") -> Any:
     answer = await manage(emulator, "POST", target, body)
     assert answer.status == 200, answer.body
     return answer.json
-
-
-def has_types(record: dict[str, Any], fields: dict[str, Any]) -> bool:
-    """Whether a record has exactly these fields, with a boolean where and only where one is expected."""
-    return record.keys() == fields.keys() and all(
-        isinstance(record[name], kind) and isinstance(record[name], bool) == (kind is bool)
-        for name, kind in fields.items()
-    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.management.routes.calls import GOOD, POINT, SEARCH_FIELDS, UUID, get, has_types, manage, post
+from tests.api.management.routes.calls import GOOD, POINT, UUID, get, manage, post
 from tests.harness.emulators import EPOCH_MS, InProcess, with_emulator
 
 
 @with_emulator()
-async def test_a_search_index_has_every_field_in_its_type(emulator: InProcess) -> None:
+async def test_search_indexes_are_listed_and_read(emulator: InProcess) -> None:
     indexes = await get(emulator, "/v2/search")
     assert [(index["name"], index["type"], index["region"]) for index in indexes] == [
         ("product-search", "payg", "eu-west-1"),
@@ -18,7 +18,6 @@ async def test_a_search_index_has_every_field_in_its_type(emulator: InProcess) -
         ("prototype-search", "free", "eu-west-1"),
     ]
     for index in indexes:
-        assert has_types(index, SEARCH_FIELDS), index
         assert UUID.fullmatch(index["id"])
         assert await get(emulator, f"/v2/search/{index['id']}") == index
         assert len(index["throughput_vector"]) == 60
@@ -30,7 +29,6 @@ async def test_a_search_index_has_every_field_in_its_type(emulator: InProcess) -
 async def test_a_search_index_is_created(emulator: InProcess) -> None:
     await emulator.advance("1h")
     created = await post(emulator, "/v2/search", {**GOOD, "color": "red"})
-    assert has_types(created, SEARCH_FIELDS)
     assert {key: created[key] for key in GOOD} == GOOD
     assert created["creation_time"] == EPOCH_MS // 1000 + 3600
     assert created["customer_id"] == "default@emulator.example"
@@ -94,7 +92,6 @@ async def test_an_index_is_renamed_transferred_given_new_tokens_and_deleted(emul
     assert await post(emulator, f"{path}/rename", {"name": "new name"}) == "OK"
     assert await post(emulator, f"{path}/transfer", {"target_account": "you@example.com"}) == "OK"
     changed = await post(emulator, f"{path}/reset-password")
-    assert has_types(changed, SEARCH_FIELDS)
     assert (changed["name"], changed["customer_id"]) == ("new name", "you@example.com")
     assert len({index["token"], index["read_only_token"], changed["token"], changed["read_only_token"]}) == 4
     assert await get(emulator, path) == changed
