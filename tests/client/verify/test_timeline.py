@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -113,32 +112,17 @@ def test_marks_and_what_is_near_them() -> None:
 """)
 
 
-def test_without_a_mark_the_first_and_most_of_the_last_are_shown() -> None:
-    deliveries = [delivery(f"{index:04}", created_s=index) for index in range(100)]
-
-    text = timeline(world(*deliveries), limit=4)
-
-    assert [line.split()[3] if "msg" in line else line.strip() for line in lines(text)[2:]] == [
-        "msg_..0000",
-        "... 96 more",
-        "msg_..0097",
-        "msg_..0098",
-        "msg_..0099",
-    ]
-
-
-def test_of_many_marked_attempts_the_first_and_the_last_are_shown() -> None:
+@pytest.mark.parametrize(
+    ("marked", "shown"),
+    [((), ["1", "... 46 more", "48", "49", "50"]), ([message_id("a")], ["1", "2", "... 46 more", "49", "50"])],
+    ids=["the first and most of the last", "of marked ones the first and the last"],
+)
+def test_of_many_attempts_some_are_shown(marked: list[str], shown: list[str]) -> None:
     deliveries = [delivery(after_s=index, attempt=index + 1) for index in range(50)]
 
-    text = timeline(world(*deliveries), marked={message_id("a")}, limit=4)
+    rows = lines(timeline(world(*deliveries), marked=marked, limit=4))[2:]
 
-    assert [line.split()[5] if line.startswith(">") else line.strip() for line in lines(text)[2:]] == [
-        "1",
-        "2",
-        "... 46 more",
-        "49",
-        "50",
-    ]
+    assert [line.lstrip("> ").split()[4] if "msg" in line else line.strip() for line in rows] == shown
 
 
 def test_attempts_stand_in_the_order_in_which_they_began() -> None:
@@ -209,25 +193,19 @@ URL = "https://app.test/hook"
 DEDUPLICATED = {"Svc-Deduplication-Id": "once"}
 
 
-def refuse(emulator: Emulator, delay: str = "5x") -> None:
+def refuse(emulator: Emulator, delay: str) -> None:
     """A publish that is refused, as the code under test makes it."""
     headers = {"Authorization": f"Bearer {emulator.token}", "Svc-Delay": delay}
-    assert (
-        httpx.post(f"{emulator.url}/v2/publish/{URL}", headers=headers, trust_env=False, verify=False).status_code
-        == 400
-    )
-
-
-def test_refused_calls_are_records(emu: Emulator) -> None:
-    assert emu.refused() == []
-    refuse(emu)
-    [call] = emu.refused()
-    assert isinstance(call, RefusedCall)
-    assert (call.status, call.field, call.method, call.path) == (400, "Svc-Delay", "POST", f"/v2/publish/{URL}")
+    answer = httpx.post(f"{emulator.url}/v2/publish/{URL}", headers=headers, trust_env=False, verify=False)
+    assert answer.status_code == 400
 
 
 def test_a_failed_verify_tells_what_was_asked_for_in_vain(emu: Emulator) -> None:
-    refuse(emu)
+    assert emu.refused() == []
+    refuse(emu, "5x")
+    [call] = emu.refused()
+    assert isinstance(call, RefusedCall)
+    assert (call.status, call.field, call.method, call.path) == (400, "Svc-Delay", "POST", f"/v2/publish/{URL}")
     message_id = emu.publish("https://app.test/a", headers={"Svc-Delay": "1h", **DEDUPLICATED})
     emu.publish("https://app.test/a", headers=DEDUPLICATED)
     emu.messages.cancel(message_id)
@@ -264,48 +242,24 @@ def test_a_timeline_shows_what_an_application_answered(emu: Emulator) -> None:
     assert "busy\\x1b[2J\n" in emu.timeline()
 
 
-def dealy(emulator: Emulator) -> None:
-    """A publish with a misspelt option."""
-    emulator.publish(URL, headers={"Svc-Dealy": "1s"})
+def strictly(*, world_of_its_own: bool, then: Exception | None = None) -> None:
+    """A misspelt option, twice, in a block of a strict emulator or of a world of it."""
+    with Emulator(strict=True) as emulator, emulator.new_world() as other:
+        for _ in range(2):
+            (other if world_of_its_own else emulator).publish(URL, headers={"Svc-Dealy": "1s"})
+        if then is not None:
+            raise then
 
 
-def fails_strictly(work: Callable[[Emulator], None]) -> str:
-    """The text with which the block of a strict emulator ends."""
-    with pytest.raises(AssertionError) as failed, Emulator(strict=True) as emulator:
-        work(emulator)
-    return str(failed.value)
-
-
-def test_a_strict_emulator_fails_its_block_with_the_list() -> None:
+@pytest.mark.parametrize("world_of_its_own", [False, True])
+def test_a_strict_emulator_fails_its_block_with_the_list(world_of_its_own: bool) -> None:
     """D-337."""
-
-    def work(emulator: Emulator) -> None:
-        dealy(emulator)
-        dealy(emulator)
-        with emulator.new_world() as world:
-            world.publish(URL)
-
-    assert fails_strictly(work) == (
+    with pytest.raises(AssertionError) as failed:
+        strictly(world_of_its_own=world_of_its_own)
+    assert str(failed.value) == (
         "The contract does not know what was sent (1 mismatch):\n"
         "  POST /v2/publish/{destination}: header Svc-Dealy: unknown, did you mean Svc-Delay? (2 times)"
     )
-
-
-def test_a_world_of_a_strict_emulator_fails_by_itself() -> None:
-    """D-337."""
-
-    def work(emulator: Emulator) -> None:
-        with emulator.new_world() as world:
-            dealy(world)
-
-    assert "1 mismatch" in fails_strictly(work)
-
-
-def test_another_exception_is_not_hidden() -> None:
-    """D-337."""
-
-    def work(emulator: Emulator) -> None:
-        dealy(emulator)
-        raise AssertionError("the test's own")
-
-    assert fails_strictly(work) == "the test's own"
+    # Another exception is not hidden.
+    with pytest.raises(LookupError, match="the test's own"):
+        strictly(world_of_its_own=world_of_its_own, then=LookupError("the test's own"))
