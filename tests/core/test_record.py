@@ -18,6 +18,7 @@ from emulator.core.world_setup import WorldSetup, parse_world_name
 
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 BASE58 = f"[{ALPHABET}]"
+WORLD = record.world_key(0)
 KEY = bytes.fromhex("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
 
 keys = st.binary(min_size=1, max_size=64)
@@ -72,34 +73,14 @@ def test_frequent_identifiers_have_the_length_and_letters_of_the_service(key: by
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        pytest.param(
-            record.world_key(0).hex(),
-            "eb1e58071d01708ab270210ec51b948cff63263da354f987f15a58a288033b13",
-            id="world-key",
-        ),
-        pytest.param(
-            record.world_key(1, "a").hex(),
-            "ce3df91bfc4e49bc14a2a48f9c689ba5caf55c5bb4e6d66ecb7d1c9060bc2edd",
-            id="world-key-with-scope",
-        ),
-        pytest.param(
-            record.message_id(record.world_key(0), 1),
-            "msg_7YoJxEGjEauorhHjnrVdyUU8oZsJjt4Rtxn9QyeFUkkoZoM9KCHJe",
-            id="message",
-        ),
-        pytest.param(record.schedule_id(record.world_key(0), 1), "scd_74cPLPLY15sid3bMn5m1ibeqREXU", id="schedule"),
-        pytest.param(record.signing_key(record.world_key(0), 1), "sig_7wjuJuV3ZbNttfF6HGLgtVjscTJN", id="signing-key"),
-        pytest.param(record.jwt_id(record.world_key(0), 1), "jwt_n5AAbCA2Dd12hsVGpzrDHhALDE9d", id="jwt"),
-        pytest.param(
-            record.uuid(record.world_key(0), "search index", 1),
-            "17cc9332-d7ad-432d-801e-6ffdc56e767c",
-            id="uuid",
-        ),
-        pytest.param(
-            record.token_text(record.world_key(0), "password", 1, 32),
-            "UXDhNRqyaJCMNitSUAGnuh7JDZJYuc9h",
-            id="token",
-        ),
+        (record.world_key(0).hex(), "eb1e58071d01708ab270210ec51b948cff63263da354f987f15a58a288033b13"),
+        (record.world_key(1, "a").hex(), "ce3df91bfc4e49bc14a2a48f9c689ba5caf55c5bb4e6d66ecb7d1c9060bc2edd"),
+        (record.message_id(WORLD, 1), "msg_7YoJxEGjEauorhHjnrVdyUU8oZsJjt4Rtxn9QyeFUkkoZoM9KCHJe"),
+        (record.schedule_id(WORLD, 1), "scd_74cPLPLY15sid3bMn5m1ibeqREXU"),
+        (record.signing_key(WORLD, 1), "sig_7wjuJuV3ZbNttfF6HGLgtVjscTJN"),
+        (record.jwt_id(WORLD, 1), "jwt_n5AAbCA2Dd12hsVGpzrDHhALDE9d"),
+        (record.uuid(WORLD, "search index", 1), "17cc9332-d7ad-432d-801e-6ffdc56e767c"),
+        (record.token_text(WORLD, "password", 1, 32), "UXDhNRqyaJCMNitSUAGnuh7JDZJYuc9h"),
     ],
 )
 def test_identifiers_stay_the_same_from_version_to_version(made: str, expected: str) -> None:

@@ -14,7 +14,6 @@ from emulator.delivery.egress import (
     EgressVerdict,
     ExternalPolicy,
     Lookup,
-    Lookups,
     Resolved,
 )
 
@@ -210,11 +209,6 @@ def test_a_local_name_resolves_to_private_addresses() -> None:
 def test_localhost_and_names_below_it_are_this_machine_and_ask_nobody(host: str) -> None:
     """D-106."""
     assert resolve(EgressPolicy(), host, unreachable_lookup) == ["127.0.0.1", "::1"]
-
-
-def test_the_operating_system_is_asked_for_other_names() -> None:
-    infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 80))]
-    assert resolve(EgressPolicy(), "web", Lookups(lambda *_: list(infos)).find) == ["10.0.0.7"]
 
 
 def test_an_address_is_held_against_the_policy_too() -> None:

@@ -194,12 +194,6 @@ async def test_every_kind_of_response_is_read(answer: Answer, status: int, body:
         assert (response.status, response.body) == (status, body)
 
 
-@on_both_loops
-async def test_names_below_localhost_are_reached_without_dns() -> None:
-    async with client() as http, receiver() as there:
-        assert isinstance(await post(http, there.url(host="app.localhost")), Response)
-
-
 # -- failures ---------------------------------------------------------------------------------
 
 
@@ -271,27 +265,15 @@ async def test_an_unknown_name_is_called_so() -> None:
         assert await post(http, "http://nowhere.internal:81/x") == SendFailure(text="name not known: nowhere.internal")
 
 
+@pytest.mark.parametrize("plain", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""], ids=["answers", "hangs up"])
 @on_both_loops
-async def test_a_server_without_tls_fails_the_handshake() -> None:
+async def test_a_server_without_tls_fails_the_handshake(plain: bytes) -> None:
     async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.write(plain)
         writer.close()
 
     server = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with client() as http:
-        assert await post(http, f"https://127.0.0.1:{port}/") == SendFailure(text="TLS handshake failed")
-    server.close()
-
-
-@on_both_loops
-async def test_a_server_that_hangs_up_during_the_handshake_fails_it() -> None:
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        writer.close()
-
-    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with client() as http:
         assert await post(http, f"https://127.0.0.1:{port}/") == SendFailure(text="TLS handshake failed")
@@ -331,14 +313,6 @@ async def test_a_name_that_turns_to_a_metadata_address_is_never_connected_to() -
 
 
 # -- connections ------------------------------------------------------------------------------
-
-
-@on_both_loops
-async def test_connections_are_kept_and_used_again() -> None:
-    async with client() as http, receiver() as there:
-        for _ in range(5):
-            assert isinstance(await post(http, there.url()), Response)
-        assert (there.connections, len(there.requests)) == (1, 5)
 
 
 @on_both_loops

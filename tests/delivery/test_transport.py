@@ -82,11 +82,14 @@ def test_a_rule_answers_inside() -> None:
     assert {("Svc-Message-Id", "msg_1"), ("Svc-Retried", "1")} <= set(headers_inside(transport(), asked))
 
 
-def test_a_rule_can_ask_for_no_further_attempt() -> None:
+@pytest.mark.parametrize(
+    ("dialect", "name"), [(SVC, "Svc-NonRetryable-Error"), (UPSTASH, "upstash-nonretryable-error")]
+)
+def test_an_answer_can_ask_for_no_further_attempt(dialect: Names, name: str) -> None:
     """D-017."""
-    scripted = ScriptedResponse(status=489, headers=(("Svc-NonRetryable-Error", "true"),))
-    outcome = answered_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted)))
-    assert outcome.non_retryable
+    scripted = ScriptedResponse(status=489, headers=((name, "true"),))
+    asked = attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted))
+    assert answered_inside(transport(dialect=dialect), asked).non_retryable
 
 
 @pytest.mark.parametrize(
@@ -183,14 +186,6 @@ async def test_a_failed_request_still_says_what_was_sent() -> None:
         outcome = await send(made, attempt(there.url(), timeout_ms=30))
         assert (outcome.response, outcome.error) == (None, "timeout: no response in time")
         assert (outcome.via, outcome.request_headers[0]) == (Via.NETWORK, ("Host", f"127.0.0.1:{there.port}"))
-
-
-@on_both_loops
-async def test_an_answer_that_asks_for_no_further_attempt_is_recognised() -> None:
-    """D-017."""
-    answer = Answer(b"HTTP/1.1 489 No\r\nupstash-nonretryable-error: true\r\nContent-Length: 0\r\n\r\n")
-    async with opened(transport(dialect=UPSTASH)) as made, receiver([answer]) as there:
-        assert (await send(made, attempt(there.url()))).non_retryable
 
 
 # -- forwarding -------------------------------------------------------------------------------

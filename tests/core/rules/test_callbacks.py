@@ -319,7 +319,7 @@ def test_everything_else_stays_as_it_was_received(response: Response, requested:
 
 def test_of_a_large_body_the_beginning_is_read() -> None:
     """D-440: a small response may hold a thousand times its size."""
-    bomb = gzip.compress(bytes(64 * 1024 * 1024), mtime=0)
+    bomb = gzip.compress(bytes(11 * 1024 * 1024), mtime=0)
     assert len(decompressed(packed(bomb), (), 1000).body) == 1000
     assert decompressed(packed(), (), 20).body == TEXT[:20]
     assert len(decompressed(packed(bomb), ()).body) == 10 * 1024 * 1024

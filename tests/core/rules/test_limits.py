@@ -16,6 +16,10 @@ from tests.harness.simulations import DAY, EPOCH_MS, HOUR, SECOND, World, callba
 
 URL = "https://api.example.com/hook"
 BACK = "https://back.test/"
+WEEK = 604_800_000
+TOO_LONG = "quota maxDelay exceeded, current limit: 604800"
+TOO_OFTEN = "quota maxRetries exceeded, current limit: 5"
+DELAYED = "a callback cannot be delayed, expected no delay or 0s"
 
 
 def refused(world: World, act: Callable[[], object]) -> Refused:
@@ -33,34 +37,16 @@ def refused(world: World, act: Callable[[], object]) -> Refused:
 @pytest.mark.parametrize(
     ("options", "field", "reason"),
     [
-        pytest.param(
-            {"delay_ms": 604_800_001}, "Svc-Delay", "quota maxDelay exceeded, current limit: 604800", id="delay"
-        ),
-        pytest.param(
-            {"not_before_ms": 1_767_225_600_000 + 604_800_001},
-            "Svc-Not-Before",
-            "quota maxDelay exceeded, current limit: 604800",
-            id="not-before",
-        ),
-        pytest.param({"max_retries": 6}, "Svc-Retries", "quota maxRetries exceeded, current limit: 5", id="retries"),
-        pytest.param(
-            {"callback": callback(BACK, max_retries=6)},
-            "Svc-Callback-Retries",
-            "quota maxRetries exceeded, current limit: 5",
-            id="callback-retries",
-        ),
-        pytest.param(
+        ({"delay_ms": WEEK + 1}, "Svc-Delay", TOO_LONG),
+        ({"not_before_ms": EPOCH_MS + WEEK + 1}, "Svc-Not-Before", TOO_LONG),
+        ({"max_retries": 6}, "Svc-Retries", TOO_OFTEN),
+        ({"callback": callback(BACK, max_retries=6)}, "Svc-Callback-Retries", TOO_OFTEN),
+        (
             {"failure_callback": callback(BACK, callback=callback(BACK, max_retries=6))},
             "Svc-Failure-Callback-Callback-Retries",
-            "quota maxRetries exceeded, current limit: 5",
-            id="nested-callback-retries",
+            TOO_OFTEN,
         ),
-        pytest.param(
-            {"callback": callback(BACK, delay_ms=1000)},
-            "Svc-Callback-Delay",
-            "a callback cannot be delayed, expected no delay or 0s",
-            id="delayed-callback",
-        ),
+        ({"callback": callback(BACK, delay_ms=1000)}, "Svc-Callback-Delay", DELAYED),
     ],
 )
 def test_a_per_message_limit_names_its_field(options: dict[str, Any], field: str, reason: str) -> None:
@@ -74,8 +60,8 @@ def test_a_per_message_limit_names_its_field(options: dict[str, Any], field: str
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"delay_ms": 604_800_000}, id="delay"),
-        pytest.param({"not_before_ms": 1_767_225_600_000 + 604_800_000}, id="not-before"),
+        pytest.param({"delay_ms": WEEK}, id="delay"),
+        pytest.param({"not_before_ms": EPOCH_MS + WEEK}, id="not-before"),
         pytest.param({"delay_ms": 700_000_000, "not_before_ms": 1}, id="delay-that-not-before-overrules"),
         pytest.param({"max_retries": 5}, id="retries"),
     ],

@@ -341,12 +341,6 @@ def test_the_oldest_are_cancelled_first() -> None:
 # -- invoked runs -----------------------------------------------------------------------------
 
 
-def invoking(world: RunWorld) -> None:
-    world.begin()
-    own = part(CHILD, is_init=True, url="https://app.test/child", invokes=True, features=())
-    world.send(item("https://app.test/child", b"payload", workflow=own, invoker=parent(RUN)))
-
-
 @pytest.mark.parametrize(
     ("response", "out"),
     [
@@ -356,7 +350,7 @@ def invoking(world: RunWorld) -> None:
 )
 def test_the_invoker_gets_the_result(response: bytes, out: dict[str, Any]) -> None:
     world = RunWorld()
-    invoking(world)
+    invoked(world)
     world.succeed(response, CHILD)
     told = json.loads(steps_in(world.calls_at(FLOW)[-1])[-1])
     assert json.loads(told.pop("out")) == out
@@ -365,7 +359,7 @@ def test_the_invoker_gets_the_result(response: bytes, out: dict[str, Any]) -> No
 
 def test_the_invoker_is_told_of_a_cancellation() -> None:
     world = RunWorld()
-    invoking(world)
+    invoked(world)
     world.cancel_run(CHILD)
     told = json.loads(steps_in(world.calls_at(FLOW)[-1])[-1])
     assert json.loads(told["out"]) == {"isFailed": False, "isCanceled": True}
@@ -373,7 +367,7 @@ def test_the_invoker_is_told_of_a_cancellation() -> None:
 
 def test_an_invoker_that_has_ended_gets_no_call() -> None:
     world = RunWorld()
-    invoking(world)
+    invoked(world)
     world.succeed()
     world.succeed(b"", CHILD)
     assert len(world.calls_at(FLOW)) == 1
@@ -381,7 +375,7 @@ def test_an_invoker_that_has_ended_gets_no_call() -> None:
 
 def test_a_later_run_with_the_id_of_the_invoker_gets_no_call() -> None:
     world = RunWorld()
-    invoking(world)
+    invoked(world)
     world.succeed()
     world.run_for(SECOND)
     world.begin()

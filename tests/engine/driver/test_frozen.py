@@ -8,10 +8,10 @@ import logging
 import pytest
 
 from emulator.core import commands, message_facts
-from emulator.core.errors import Conflict, InstantExhausted, NotFound
+from emulator.core.errors import Conflict, InstantExhausted
 from emulator.core.model.messages import Attempt, AttemptOutcome
 from emulator.core.model.resources import DestinationRule
-from emulator.core.record import MessageId, QueueName, RuleId
+from emulator.core.record import QueueName, RuleId
 from tests.harness.engines import Engine, Gate, publish
 from tests.harness.loops import cancelled, on_loop, spawn, turns
 from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback
@@ -179,17 +179,6 @@ async def test_nobody_hears_of_a_publish_before_it_is_durable() -> None:
     await caller
 
     assert engine.journal.durable == len(engine.journal.facts)
-
-
-@on_loop
-async def test_refusal_changes_nothing() -> None:
-    engine = Engine()
-
-    with pytest.raises(NotFound):
-        await engine.driver.submit(commands.CancelMessage(account_id=ACCOUNT_ID, message_id=MessageId("msg_none")))
-
-    assert engine.journal.facts == []
-    assert await engine.publish(A)
 
 
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "running"])

@@ -112,23 +112,6 @@ async def test_advance_by_nothing_is_possible_while_the_clock_runs() -> None:
 
 
 @on_loop
-async def test_advance_waits_for_what_is_under_way_before_it_moves_the_clock() -> None:
-    engine = Engine(is_frozen=False)
-    gate = engine.transport.handlers[A] = Gate()
-    await engine.publish(A)
-    await gate.entered.wait()
-    advance = spawn(engine.driver.advance.by(HOUR))
-    await turns()
-    assert engine.now_ms == 0
-
-    gate.opened.set()
-    await advance
-
-    assert engine.finished() == [(A, 0)]
-    assert engine.now_ms == HOUR
-
-
-@on_loop
 async def test_refused_advance_does_not_cost_the_clock_any_time() -> None:
     engine = Engine(is_frozen=False, patience_s=0.01)
     gate = engine.transport.handlers[A] = Gate()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emulator.core.errors import Malformed
 from emulator.core.language import cron
-from tests.core.language.cron.firings import DAY_MS, firings
+from tests.core.language.cron.firings import DAY_MS, firings, table
 
 # -- which cron expressions are accepted (D-012) ---------------------------------------------------
 
@@ -151,80 +151,35 @@ def test_any_text_is_a_schedule_or_malformed(text: str) -> None:
 # -- which minutes the fields of a cron expression match, in UTC -----------------------------------
 
 
-@pytest.mark.parametrize(
-    ("spec", "after", "expected"),
-    [
-        pytest.param("* * * * *", "2024-01-15 10:30", ["2024-01-15 10:31", "2024-01-15 10:32"], id="every-minute"),
-        pytest.param(
-            "*/15 * * * *",
-            "2024-01-15 10:44",
-            ["2024-01-15 10:45", "2024-01-15 11:00", "2024-01-15 11:15"],
-            id="every-quarter",
-        ),
-        pytest.param(
-            "5/15 * * * *",
-            "2024-01-15 10:00",
-            ["2024-01-15 10:05", "2024-01-15 10:20", "2024-01-15 10:35", "2024-01-15 10:50", "2024-01-15 11:05"],
-            id="start-with-step-runs-to-the-end-of-the-field",
-        ),
-        pytest.param(
-            "59/15 * * * *", "2024-01-15 10:00", ["2024-01-15 10:59", "2024-01-15 11:59"], id="step-from-the-last-value"
-        ),
-        pytest.param(
-            "10-30/10 8 * * *",
-            "2024-01-15 00:00",
-            ["2024-01-15 08:10", "2024-01-15 08:20", "2024-01-15 08:30", "2024-01-16 08:10"],
-            id="range-with-step",
-        ),
-        pytest.param("5-5 * * * *", "2024-01-15 10:00", ["2024-01-15 10:05", "2024-01-15 11:05"], id="range-of-one"),
-        pytest.param(
-            "*/45 * * * *",
-            "2024-01-15 10:00",
-            ["2024-01-15 10:45", "2024-01-15 11:00", "2024-01-15 11:45"],
-            id="step-starts-anew-every-hour",
-        ),
-        pytest.param("*/90 * * * *", "2024-01-15 10:00", ["2024-01-15 11:00", "2024-01-15 12:00"], id="step-too-long"),
-        pytest.param(
-            "30,0 12,6 * * *",
-            "2024-01-15 06:00",
-            ["2024-01-15 06:30", "2024-01-15 12:00", "2024-01-15 12:30", "2024-01-16 06:00"],
-            id="lists-in-any-order",
-        ),
-        pytest.param("? ? ? ? ?", "2024-01-15 10:30", ["2024-01-15 10:31"], id="question-marks"),
-        pytest.param("?/20 * * * *", "2024-01-15 10:30", ["2024-01-15 10:40"], id="question-mark-with-step"),
-        pytest.param("00 09 01 02 *", "2024-01-15 10:30", ["2024-02-01 09:00"], id="leading-zeros"),
-        pytest.param(
-            "0 12 * * 1-5",
-            "2024-01-19 11:00",
-            ["2024-01-19 12:00", "2024-01-22 12:00", "2024-01-23 12:00"],
-            id="weekdays-skip-the-weekend",
-        ),
-        pytest.param("0 0 * * 0", "2024-01-15 00:00", ["2024-01-21 00:00", "2024-01-28 00:00"], id="zero-is-sunday"),
-        pytest.param(
-            "0 0 * jan-mar,DEC MON,fRi",
-            "2024-03-28 00:00",
-            ["2024-03-29 00:00", "2024-12-02 00:00", "2024-12-06 00:00"],
-            id="names-in-any-case",
-        ),
-        pytest.param("59 23 31 12 *", "2024-12-31 23:58", ["2024-12-31 23:59", "2025-12-31 23:59"], id="end-of-year"),
-        pytest.param("* * * * *", "2024-12-31 23:59", ["2025-01-01 00:00"], id="year-wraps"),
-        pytest.param(
-            "0 0 31 * *",
-            "2024-01-31 00:00",
-            ["2024-03-31 00:00", "2024-05-31 00:00", "2024-07-31 00:00", "2024-08-31 00:00"],
-            id="the-31st-skips-short-months",
-        ),
-        pytest.param("0 0 30 * *", "2024-01-30 00:00", ["2024-03-30 00:00"], id="the-30th-skips-february"),
-        pytest.param(
-            "0 0 29 2 *", "2023-01-01 00:00", ["2024-02-29 00:00", "2028-02-29 00:00"], id="leap-day-every-four-years"
-        ),
-        pytest.param("0 0 29 2 *", "2096-03-01 00:00", ["2104-02-29 00:00"], id="no-leap-day-in-2100"),
-        pytest.param("0 0 29 2 *", "1996-03-01 00:00", ["2000-02-29 00:00"], id="a-leap-day-in-2000"),
-        # A stepped wildcard restricts like a list, so either day field is enough.
-        pytest.param("0 0 29 2 */7", "1880-03-01 00:00", ["1881-02-06 00:00"], id="leap-day-or-a-sunday"),
-        pytest.param("0 0 1 1 *", "1901-06-01 00:00", ["1902-01-01 00:00"], id="before-the-epoch"),
-        pytest.param("30 6 1 7 *", "9998-12-31 00:00", ["9999-07-01 06:30"], id="far-future"),
-    ],
+@table(
+    """
+    every-minute | * * * * * | 2024-01-15 10:30 | 01-15 10:31 10:32
+    every-quarter | */15 * * * * | 2024-01-15 10:44 | 01-15 10:45 11:00 11:15
+    start-with-step-runs-to-the-end-of-the-field | 5/15 * * * * | 2024-01-15 10:00 | 01-15 10:05 10:20 10:35 10:50 11:05
+    step-from-the-last-value | 59/15 * * * * | 2024-01-15 10:00 | 01-15 10:59 11:59
+    range-with-step | 10-30/10 8 * * * | 2024-01-15 00:00 | 01-15 08:10 08:20 08:30 01-16 08:10
+    range-of-one | 5-5 * * * * | 2024-01-15 10:00 | 01-15 10:05 11:05
+    step-starts-anew-every-hour | */45 * * * * | 2024-01-15 10:00 | 01-15 10:45 11:00 11:45
+    step-too-long | */90 * * * * | 2024-01-15 10:00 | 01-15 11:00 12:00
+    lists-in-any-order | 30,0 12,6 * * * | 2024-01-15 06:00 | 01-15 06:30 12:00 12:30 01-16 06:00
+    question-marks | ? ? ? ? ? | 2024-01-15 10:30 | 01-15 10:31
+    question-mark-with-step | ?/20 * * * * | 2024-01-15 10:30 | 01-15 10:40
+    leading-zeros | 00 09 01 02 * | 2024-01-15 10:30 | 02-01 09:00
+    weekdays-skip-the-weekend | 0 12 * * 1-5 | 2024-01-19 11:00 | 01-19 12:00 01-22 12:00 01-23 12:00
+    zero-is-sunday | 0 0 * * 0 | 2024-01-15 00:00 | 01-21 00:00 01-28 00:00
+    names-in-any-case | 0 0 * jan-mar,DEC MON,fRi | 2024-03-28 00:00 | 03-29 00:00 12-02 00:00 12-06 00:00
+    end-of-year | 59 23 31 12 * | 2024-12-31 23:58 | 12-31 23:59 2025-12-31 23:59
+    year-wraps | * * * * * | 2024-12-31 23:59 | 2025-01-01 00:00
+    the-31st-skips-short-months | 0 0 31 * * | 2024-01-31 00:00 | 03-31 00:00 05-31 00:00 07-31 00:00 08-31 00:00
+    the-30th-skips-february | 0 0 30 * * | 2024-01-30 00:00 | 03-30 00:00
+    leap-day-every-four-years | 0 0 29 2 * | 2023-01-01 00:00 | 2024-02-29 00:00 2028-02-29 00:00
+    no-leap-day-in-2100 | 0 0 29 2 * | 2096-03-01 00:00 | 2104-02-29 00:00
+    a-leap-day-in-2000 | 0 0 29 2 * | 1996-03-01 00:00 | 2000-02-29 00:00
+    # A stepped wildcard restricts like a list, so either day field is enough.
+    leap-day-or-a-sunday | 0 0 29 2 */7 | 1880-03-01 00:00 | 1881-02-06 00:00
+    before-the-epoch | 0 0 1 1 * | 1901-06-01 00:00 | 1902-01-01 00:00
+    far-future | 30 6 1 7 * | 9998-12-31 00:00 | 9999-07-01 06:30
+    """
 )
 def test_fires_at_the_next_matching_minute(spec: str, after: str, expected: list[str]) -> None:
     assert firings(spec, after, len(expected)) == expected

@@ -144,27 +144,32 @@ CHANGES = (
 
 
 @functools.cache
-def shown_around(change: Change) -> tuple[tuple[datetime, datetime], ...]:
-    """Every minute of two days before the change's window to its end, and its local time without zone."""
+def shown_around(change: Change) -> tuple[tuple[datetime, datetime, tuple[datetime, ...]], ...]:
+    """Every minute around a change, its local time without zone, and the local times that the clock passes in it first.
+
+    Those are one as a rule, none where it shows them again, and a gap's behind one.
+    """
     zone, start = ZoneInfo(change.zone), change.start - timedelta(days=2)
-    minutes = (start + timedelta(minutes=passed) for passed in range((2 * 24 + 60) * 60))
-    return tuple((minute, minute.astimezone(zone).replace(tzinfo=None)) for minute in minutes)
+    found, highest = [], start.astimezone(zone).replace(tzinfo=None)
+    for minute in (start + timedelta(minutes=passed) for passed in range(1, (2 * 24 + 60) * 60)):
+        local = minute.astimezone(zone).replace(tzinfo=None)
+        passed = max(0, (local - highest) // timedelta(minutes=1))
+        if minute >= change.start:
+            found.append((minute, local, tuple(highest + timedelta(minutes=step) for step in range(1, passed + 1))))
+        highest = max(highest, local)
+    return tuple(found)
 
 
 def slow_firings(spec: Spec, change: Change) -> list[datetime]:
     found: list[datetime] = []
-    highest = shown_around(change)[0][1]
-    for minute, local in shown_around(change)[1:]:
-        # All local times that the clock passes in this minute for the first time: none, one, or a gap's.
-        passed = (local - highest) // timedelta(minutes=1)
-        if passed < 1:
+    for minute, local, passed in shown_around(change):
+        if not passed:
             fires = spec.hour.text.startswith(("*", "?")) and spec.matches(local)
         elif spec.minute.text.startswith(("*", "?")):
             fires = spec.matches(local)
         else:
-            fires = any(spec.matches(highest + timedelta(minutes=step)) for step in range(1, passed + 1))
-        highest = max(highest, local)
-        if fires and minute >= change.start:
+            fires = any(map(spec.matches, passed))
+        if fires:
             found.append(minute)
     return found
 
