@@ -66,7 +66,7 @@ def service(server: emulators.Server, method: str, path: str, body: object = b""
     return emulators.service(server, method, f"/v2/{path}", given, body)
 
 
-def publish(server: emulators.Server, url: str, body: bytes = b"", **headers: str) -> str:
+def publish(server: emulators.Server, url: str, body: object = b"", **headers: str) -> str:
     """Publish to a URL; the message's id."""
     return str(service(server, "POST", f"publish/{url}", body, **headers)["messageId"])
 

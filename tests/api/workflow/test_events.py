@@ -36,19 +36,6 @@ async def test_a_wait_is_listed_and_resumed(emulator: InProcess) -> None:
 
 
 @with_emulator()
-async def test_a_wait_ends_with_its_deadline(emulator: InProcess) -> None:
-    await answer_as_workflow(emulator)
-    await begin(emulator)
-    await wait(emulator, timeout=5)
-    upcoming = (await emulator.control("GET", "/upcoming")).json["items"]
-    assert [(item["kind"], item["at_ms"], item["event_id"]) for item in upcoming if item["kind"] == "wait"] == [
-        ("wait", EPOCH_MS + 5_000, "ev")
-    ]
-    await emulator.advance("5s")
-    assert json.loads((await steps(emulator))[-1])["waitTimeout"] is True
-
-
-@with_emulator()
 async def test_an_event_of_one_run_answers_an_array(emulator: InProcess) -> None:
     """D-369."""
     await answer_as_workflow(emulator)

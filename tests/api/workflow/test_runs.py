@@ -219,22 +219,6 @@ async def test_an_invoked_run_returns_to_its_invoker(emulator: InProcess) -> Non
         assert (refused.status, refused.json["field"]) == (412, field)
 
 
-@pytest.mark.slow
-@with_emulator()
-async def test_runs_survive_a_restored_snapshot_and_not_a_reset(emulator: InProcess) -> None:
-    await answer_as_workflow(emulator)
-    await begin(emulator)
-    await add(emulator, 1, **{"Svc-Delay": "1h"})
-    assert (await emulator.control("POST", "/snapshots", {"name": "s"})).status == 201
-    await emulator.delete(f"/v2/workflows/runs/{RUN}")
-    assert (await emulator.control("POST", "/snapshots/s/restore")).status == 200
-    assert len(await steps(emulator)) == 2
-    assert (await emulator.advance("1h"))["deliveries"] == 1
-    await emulator.control("POST", "/reset")
-    assert (await emulator.get(f"/v2/workflows/runs/{RUN}")).status == 404
-    assert (await emulator.delete(f"/v2/workflows/runs/{RUN}")).status == 404
-
-
 # -- invoked runs ----------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import emulator as product
+from tests.cli import shell
 from tests.harness.browsers import copied, in_browser, needs_browser, opened
 from tests.harness.emulators import Server, control, receiver, service
 
@@ -20,9 +21,7 @@ BODY = {"order": 7, "paid": True, "note": None, "lines": [1.5, "é'\""]}
 
 
 def publish(emulator: Server, url: str = URL, body: object = b"", **headers: str) -> str:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    message_id: str = service(emulator, "POST", f"/v2/publish/{url}", named, body)["messageId"]
-    return message_id
+    return shell.publish(emulator, url, body, **headers)
 
 
 def fail(emulator: Server, times: int | None = None) -> None:
@@ -177,10 +176,6 @@ def test_the_page_hides_what_a_message_redacts_until_originals_are_asked_for(emu
         assert (again["body"], again["headers"]["X-Key"]) == ('{"card": "s3cret-card"}', ["s3cret-key"])
         again = control(emulator, "GET", "/deliveries", redact="true")["deliveries"][-1]
         assert "s3cret" not in json.dumps(again)
-        for view in ("timeline", "runs", "dead", "schedules", "queues", "refused"):
-            page.evaluate(f"location.hash = '#/{view}'")
-            expect(page.locator(f"section.{view}")).to_be_visible()
-            assert "s3cret" not in page.content()
         page.evaluate(f"location.hash = '#/messages?select={message}'")
         page.get_by_label("show originals").check()
         expect(panel).to_contain_text("s3cret-card")

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.cli.shell import publish
 from tests.harness.browsers import copied, in_browser, needs_browser, opened, row
 from tests.harness.emulators import Server, control, service
 
@@ -22,28 +23,14 @@ pytestmark = [pytest.mark.slow, needs_browser]
 DOWN = {"match": {"url": "https://down.test/*"}, "respond": {"status": 503, "body": "db locked"}}
 
 
-def publish(emulator: Server, url: str, **headers: str) -> str:
-    made = service(
-        emulator, "POST", f"/v2/publish/{url}", {name.replace("_", "-"): each for name, each in headers.items()}
-    )
-    message_id: str = made["messageId"]
-    return message_id
-
-
 @in_browser
-def test_an_empty_list_teaches_how_to_publish(emulator: Server) -> None:
+def test_an_empty_list_teaches_how_to_publish_and_a_message_appears_without_a_reload(emulator: Server) -> None:
     with opened(emulator, "#/messages") as page:
         lines = page.locator(".empty pre")
         expect(lines).to_contain_text(f"{emulator.url}/v2/publish/")
         expect(lines).to_contain_text(emulator.token)
         page.get_by_role("button", name="Copy").click()
         assert copied(page) == lines.text_content()
-
-
-@in_browser
-def test_a_message_appears_and_moves_on_without_a_reload(emulator: Server) -> None:
-    with opened(emulator, "#/messages") as page:
-        expect(page.locator(".empty")).to_be_visible()
         publish(emulator, "https://app.test/orders", Svc_Delay="1m", Svc_Label="nightly")
         here = row(page, "app.test/orders")
         expect(here).to_contain_text("delayed next 01:01:00 · in 1 min")
@@ -51,14 +38,6 @@ def test_a_message_appears_and_moves_on_without_a_reload(emulator: Server) -> No
         control(emulator, "POST", "/clock/advance", {"by": "1m"})
         expect(here).to_contain_text("delivered")
         expect(here).to_contain_text("1/6")
-
-
-@in_browser
-def test_a_failure_says_why_in_words(emulator: Server) -> None:
-    control(emulator, "POST", "/destinations", DOWN)
-    publish(emulator, "https://down.test/hook", Svc_Retries="0")
-    with opened(emulator, "#/messages") as page:
-        expect(row(page, "down.test/hook")).to_contain_text("was answered 503 by rule_1")
 
 
 @in_browser
@@ -70,6 +49,7 @@ def test_filters_are_typed_and_stay_in_the_address(emulator: Server) -> None:
         expect(page.locator("tbody tr")).to_have_count(2)
         page.get_by_label("State").select_option("failed")
         expect(page.locator("tbody tr")).to_have_count(1)
+        expect(row(page, "down.test/hook")).to_contain_text("was answered 503 by rule_1")
         page.get_by_label("Label").fill("billing")
         page.wait_for_url("**state=failed&label=billing**")
         page.reload()

@@ -365,7 +365,7 @@ def test_the_line_that_repeats_the_run_is_copied(emulator: Server) -> None:
 
 
 @in_browser
-def test_the_zone_is_chosen_and_kept(emulator: Server) -> None:
+def test_the_zone_is_chosen_and_kept_and_so_is_the_theme(emulator: Server) -> None:
     service(emulator, "POST", "/v2/publish/https://app.test/hook")
     with opened(emulator, "#/settings") as page:
         zone = page.get_by_label("Time zone shown beside UTC")
@@ -379,11 +379,7 @@ def test_the_zone_is_chosen_and_kept(emulator: Server) -> None:
         expect(row(page, "app.test/hook")).to_contain_text("05:30:00")
         page.reload()
         expect(row(page, "app.test/hook")).to_contain_text("05:30:00")
-
-
-@in_browser
-def test_the_theme_is_chosen(emulator: Server) -> None:
-    with opened(emulator, "#/settings") as page:
+        page.evaluate("location.hash = '#/settings'")
         light = page.evaluate("getComputedStyle(document.body).backgroundColor")
         page.get_by_label("Theme").select_option("dark")
         expect(page.locator("html")).to_have_attribute("data-theme", "dark")

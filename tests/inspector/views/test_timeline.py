@@ -6,6 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.cli import shell
 from tests.harness.browsers import Look, copied, in_browser, needs_browser, opened, row
 from tests.harness.emulators import Server, control, service
 from tests.harness.loops import PATIENCE_S
@@ -25,9 +26,7 @@ def rows(page: Page, kind: str = "past") -> Locator:
 
 
 def publish(emulator: Server, url: str = URL, **headers: str) -> str:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    message_id: str = service(emulator, "POST", f"/v2/publish/{url}", named)["messageId"]
-    return message_id
+    return shell.publish(emulator, url, **headers)
 
 
 def break_down(emulator: Server) -> None:
@@ -75,14 +74,17 @@ def test_past_and_future_stand_on_both_sides_of_now(emulator: Server) -> None:
 
 
 @in_browser
-def test_a_delivery_appears_by_itself(emulator: Server) -> None:
+def test_a_delivery_appears_by_itself_and_goes_with_its_world(emulator: Server) -> None:
     publish(emulator)
-    with opened(emulator) as page:
+    # A list that is just being read while the world is exchanged is refused, and read again.
+    with opened(emulator, expected=["409 (Conflict)"]) as page:
         expect(rows(page)).to_have_count(1)
         page.evaluate("window.same = true")
         publish(emulator, "https://live.test/")
         expect(rows(page).filter(has_text="live.test")).to_be_visible()
         assert page.evaluate("window.same")
+        control(emulator, "POST", "/reset")
+        expect(page.get_by_text("Nothing has happened yet.")).to_be_visible()
 
 
 @in_browser
@@ -166,16 +168,6 @@ def test_the_order_can_be_turned_and_now_is_found_again(emulator: Server) -> Non
         page.get_by_label("Order of the timeline").select_option("future above, past below")
         page.evaluate("location.hash = '#/timeline'")
         expect(page.locator(".row").first).to_contain_text("the first attempt, 1h")
-
-
-@in_browser
-def test_after_a_reset_nothing_of_before_is_shown(emulator: Server) -> None:
-    publish(emulator)
-    # A list that is just being read while the world is exchanged is refused, and read again.
-    with opened(emulator, expected=["409 (Conflict)"]) as page:
-        expect(rows(page)).to_have_count(1)
-        control(emulator, "POST", "/reset")
-        expect(page.get_by_text("Nothing has happened yet.")).to_be_visible()
 
 
 @in_browser
