@@ -97,9 +97,7 @@ async def test_a_link_of_another_site_opens_a_page_and_nothing_else(emulator: In
 
 @with_emulator(strict=True)
 async def test_strict_mode_says_nothing_of_what_a_page_sent(emulator: InProcess) -> None:
-    answer = await asgi_call(
-        emulator.emulation.app, "GET", b"/v2/keys?unknown=1", [("Host", "evil.example")], b"", "127.0.0.1"
-    )
+    answer = await from_host(emulator, "evil.example", "GET", "/v2/keys?unknown=1")
     assert (answer.status, "svc-emulator-contract" in answer.headers) == (403, False)
 
 
@@ -172,14 +170,7 @@ async def test_a_preflight_of_an_allowed_page_is_answered(emulator: InProcess) -
         "Access-Control-Request-Headers": "authorization, svc-delay",
         "Access-Control-Request-Private-Network": "true",
     }
-    answer = await asgi_call(
-        emulator.emulation.app,
-        "OPTIONS",
-        b"/v2/messages/msg_1",
-        [("Host", "localhost:8080"), *asked.items()],
-        b"",
-        "127.0.0.1",
-    )
+    answer = await emulator.call("OPTIONS", "/v2/messages/msg_1", asked, token=None)
     assert (answer.status, answer.body) == (204, b"")
     assert answer.headers["access-control-allow-origin"] == PAGE
     assert answer.headers["access-control-allow-methods"] == "GET, DELETE"
@@ -224,9 +215,7 @@ async def test_every_answer_forbids_sniffing(strict: bool) -> None:
             ("GET", "/_emulator/contract?format=json"),
             ("POST", "/v2/publish/nowhere"),
         ):
-            answer = await asgi_call(
-                emulator.emulation.app, method, target.encode(), [("Host", "localhost")], b"", "127.0.0.1"
-            )
+            answer = await emulator.call(method, target)
             assert answer.headers["x-content-type-options"] == "nosniff", target
 
 

@@ -25,23 +25,9 @@ COMPLETION = {
 }
 
 
-async def rule(emulator: InProcess, **content: Any) -> None:
-    answer = await emulator.call(
-        "POST", "/_emulator/destinations", (), {"match": {"url": MODEL}, **content}, token=None
-    )
-    assert answer.status == 201, answer.body
-
-
 async def answer_with_a_whale(emulator: InProcess) -> None:
     headers = {"Content-Type": "application/json", "x-ratelimit-limit-requests": "60"}
-    await rule(emulator, respond={"status": 200, "headers": headers, "body": json.dumps(COMPLETION)})
-
-
-async def deliveries(emulator: InProcess, url: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (await emulator.get(f"/_emulator/deliveries?url={url}", token=None)).json[
-        "deliveries"
-    ]
-    return found
+    await emulator.rule(MODEL, respond={"status": 200, "headers": headers, "body": json.dumps(COMPLETION)})
 
 
 @with_emulator()
@@ -51,16 +37,16 @@ async def test_a_message_to_the_model_is_answered_and_called_back(emulator: InPr
     assert sent.status == 200
     record = (await emulator.get(f"/v2/messages/{sent.json['messageId']}")).json
     assert (record["url"], record["api"]) == (MODEL, "llm")
-    [asked] = await deliveries(emulator, MODEL)
+    [asked] = await emulator.deliveries(MODEL)
     assert (asked["via"], json.loads(asked["body"])) == ("capture", REQUEST)
-    [told] = await deliveries(emulator, BACK)
+    [told] = await emulator.deliveries(BACK)
     callback = json.loads(told["body"])
     assert (callback["url"], callback["api"], callback["status"]) == (MODEL, "llm", 200)
     completion = json.loads(base64.b64decode(callback["body"]))
     assert (completion["object"], completion["model"]) == ("chat.completion", "m")
     events = (await emulator.get(f"/v2/events?messageId={sent.json['messageId']}")).json["events"]
     assert {event["api"] for event in events} == {"llm"}
-    explained = await emulator.get(f"/_emulator/messages/{sent.json['messageId']}/explain", token=None)
+    explained = await emulator.control("GET", f"/messages/{sent.json['messageId']}/explain")
     assert "with a canned chat completion" in explained.json["summary"]
 
 
@@ -91,9 +77,9 @@ async def test_the_model_is_asked_by_queues_batches_and_schedules_too(emulator: 
     made = await emulator.post("/v2/schedules/api/llm", {"Svc-Cron": "0 * * * *", **callback}, REQUEST)
     record = (await emulator.get(f"/v2/schedules/{made.json['scheduleId']}")).json
     assert record["destination"] == "api/llm"
-    await emulator.call("POST", "/_emulator/clock/advance", (), {"by": "1h"}, token=None)
-    assert len(await deliveries(emulator, MODEL)) == 3
-    assert len(await deliveries(emulator, BACK)) == 3
+    await emulator.advance("1h")
+    assert len(await emulator.deliveries(MODEL)) == 3
+    assert len(await emulator.deliveries(BACK)) == 3
 
 
 @with_emulator()
@@ -106,7 +92,7 @@ async def test_a_chat_is_answered_in_the_same_call(emulator: InProcess) -> None:
     answer = await emulator.post(CHAT, (), REQUEST)
     assert (answer.status, answer.json) == (200, COMPLETION)
     assert answer.headers["x-ratelimit-limit-requests"] == "60"
-    asked = await deliveries(emulator, MODEL)
+    asked = await emulator.deliveries(MODEL)
     assert [each["via"] for each in asked] == ["capture", "rule"]
     assert "Authorization" not in asked[1]["headers"]
 
@@ -128,7 +114,7 @@ async def test_a_chat_that_the_model_answers_in_gzip_is_unpacked(emulator: InPro
     """D-440: the client of the chat asked for no gzip."""
     packed = base64.b64encode(gzip.compress(json.dumps(COMPLETION).encode(), mtime=0)).decode()
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    await rule(emulator, respond={"status": 200, "headers": headers, "body_base64": packed})
+    await emulator.rule(MODEL, respond={"status": 200, "headers": headers, "body_base64": packed})
     answer = await emulator.post(CHAT, (), {**REQUEST, "stream": wants_stream})
     assert "content-encoding" not in answer.headers
     assert b'"a whale"' in answer.body
@@ -138,14 +124,14 @@ async def test_a_chat_that_the_model_answers_in_gzip_is_unpacked(emulator: InPro
 @with_emulator()
 async def test_a_chat_that_fails_leaves_no_dead_letter(emulator: InProcess) -> None:
     """D-312."""
-    await rule(emulator, respond={"status": 429, "headers": {"Retry-After": "7"}, "body": "slow down"}, times=1)
-    await rule(emulator, fault="refused")
+    await emulator.rule(MODEL, respond={"status": 429, "headers": {"Retry-After": "7"}, "body": "slow down"}, times=1)
+    await emulator.rule(MODEL, fault="refused")
     limited = await emulator.post(CHAT, (), REQUEST)
     assert (limited.status, limited.body, limited.headers["retry-after"]) == (429, b"slow down", "7")
     refused = await emulator.post(CHAT, (), {**REQUEST, "stream": True})
     assert (refused.status, refused.json) == (502, {"error": "the model could not be asked: connection refused"})
     assert (await emulator.get("/v2/dlq")).json == {"messages": []}
-    assert len(await deliveries(emulator, MODEL)) == 2
+    assert len(await emulator.deliveries(MODEL)) == 2
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", {"model": "m"}, {"messages": "hello"}, {"messages": [], "stream": 1}])
@@ -162,13 +148,13 @@ async def test_what_is_no_chat_request_is_refused(emulator: InProcess, body: obj
 
 @with_emulator()
 async def test_a_chat_that_ends_without_an_answer_is_a_conflict(emulator: InProcess) -> None:
-    await emulator.call("PUT", f"/_emulator/accounts/{emulator.world.account().id}", (), {"timeout": 3600}, token=None)
-    await rule(emulator, respond={"status": 200, "latency": "1m"})
+    await emulator.control("PUT", f"/accounts/{emulator.world.account().id}", {"timeout": 3600})
+    await emulator.rule(MODEL, respond={"status": 200, "latency": "1m"})
     with emulator.world.watches.watch() as watch:
         asking = asyncio.create_task(emulator.post(CHAT, (), REQUEST))
         while not emulator.world.state.messages:
             await watch.wait(1.0)
-        await emulator.call("POST", "/_emulator/reset", (), {}, token=None)
+        await emulator.control("POST", "/reset")
         answer = await asking
     assert answer.status == 409
     assert "has ended without an answer" in answer.json["error"]

@@ -5,16 +5,7 @@ from __future__ import annotations
 import base64
 
 from emulator.api.endpoint import PathEndpoint
-from tests.api.management.routes.calls import (
-    BODY,
-    CALLS,
-    OPERATIONS,
-    POINT,
-    basic,
-    get,
-    manage,
-    post,
-)
+from tests.api.management.routes.calls import BODY, CALLS, OPERATIONS, POINT, basic, get, manage, post
 from tests.harness.emulators import InProcess, with_emulator
 
 # -- who may call the management API ---------------------------------------------------------------
