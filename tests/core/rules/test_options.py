@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core.model.options import MessageOptions, Method, Redaction
+from emulator.core.model.options import MessageOptions, Redaction
 from emulator.core.record import Headers, QueueName
 from emulator.core.rules.options import (
     applied_in_a_queue,
@@ -29,31 +29,15 @@ REDACTION = Redaction(body=True, all_headers=False, header_names=())
         pytest.param({"forward_incoming": False}, {"forward_incoming": True}, {"forward_incoming": False}, id="false"),
         pytest.param({"delay_ms": 0}, {"delay_ms": 9}, {"delay_ms": 0}, id="no-delay-is-said"),
         pytest.param({}, {"max_retries": 0}, {"max_retries": 0}, id="a-default-of-zero"),
-        pytest.param({}, {"content_deduplication": False}, {"content_deduplication": False}, id="a-default-of-false"),
         pytest.param({"labels": ("a",)}, {"labels": ("b", "c")}, {"labels": ("a",)}, id="labels-are-not-joined"),
-        pytest.param({}, {"labels": ("b", "c")}, {"labels": ("b", "c")}, id="default-labels"),
-        pytest.param({"method": Method.GET}, {"method": Method.PUT}, {"method": Method.GET}, id="method"),
-        pytest.param({}, {"redaction": REDACTION}, {"redaction": REDACTION}, id="redaction"),
         pytest.param(
             {"callback": callback("https://mine.test/")},
             {"callback": callback("https://theirs.test/", max_retries=1)},
             {"callback": callback("https://mine.test/")},
             id="callbacks-are-taken-whole",
         ),
-        pytest.param(
-            {"flow_control": flow("mine", rate=1)},
-            {"flow_control": flow("theirs", parallelism=1)},
-            {"flow_control": flow("mine", rate=1)},
-            id="flow-control-is-taken-whole",
-        ),
         pytest.param({"not_before_ms": 5}, {"delay_ms": 9}, {"not_before_ms": 5}, id="one-way-to-wait-is-enough"),
         pytest.param({"delay_ms": 9}, {"not_before_ms": 5}, {"delay_ms": 9}, id="one-way-to-wait-the-other-way"),
-        pytest.param(
-            {"content_type": "text/plain"},
-            {"content_type": "text/html", "timeout_ms": 5},
-            {"content_type": "text/plain", "timeout_ms": 5},
-            id="field-by-field",
-        ),
         pytest.param(
             {"forwarded": (("X-A", "1"),)},
             {"forwarded": (("x-a", "2"), ("X-B", "3"))},
@@ -123,7 +107,6 @@ def test_defaults_that_say_nothing_change_nothing() -> None:
         pytest.param((), (("A", "1"),), (("A", "1"),), id="only-defaults"),
         pytest.param((("A", "1"),), (), (("A", "1"),), id="only-headers"),
         pytest.param((("a", "1"), ("a", "2")), (("A", "3"),), (("a", "1"), ("a", "2")), id="by-name-whatever-the-case"),
-        pytest.param((("A", "1"),), (("B", "2"), ("B", "3")), (("A", "1"), ("B", "2"), ("B", "3")), id="several"),
     ],
 )
 def test_headers_replace_defaults_of_the_same_name(headers: Headers, defaults: Headers, expected: Headers) -> None:
@@ -141,7 +124,6 @@ def test_headers_replace_defaults_of_the_same_name(headers: Headers, defaults: H
             id="a-forwarded-content-type-replaces-it",
         ),
         pytest.param({"incoming": (("X-A", "1"),)}, (), id="incoming-unasked"),
-        pytest.param({"incoming": (("X-A", "1"),), "forward_incoming": False}, (), id="incoming-refused"),
         pytest.param(
             {
                 "content_type": "text/plain",

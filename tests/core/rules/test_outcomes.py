@@ -29,8 +29,8 @@ from tests.harness.simulations import (
     HOUR,
     SECOND,
     World,
-    always,
     answered,
+    by_url,
     callback,
     make_account,
     unreachable,
@@ -42,33 +42,21 @@ from tests.harness.workflows import FLOW, RUN, WORKFLOW, RunWorld, item, parent,
 URL = "https://api.example.com/hook"
 
 
-def test_a_delivery_is_made_again_at_once() -> None:
-    """D-421."""
-    world = World()
-    world.add_rule("*", duplicate_ms=0)
-    message_id = world.publish(URL)
-    (duplicate,) = world.all(message_facts.DuplicateFinished)
-    assert (duplicate.message_id, duplicate.number, duplicate.started_ms) == (message_id, 1, world.began_ms)
-    assert len(world.all(message_facts.MessageDelivered)) == 1
-
-
-def test_a_delivery_is_made_again_after_a_while() -> None:
-    """D-421."""
-    world = World()
-    world.add_rule("*", duplicate_ms=HOUR)
-    world.publish(URL)
-    assert world.all(message_facts.DuplicateStarted) == []
+@pytest.mark.parametrize("duplicate_ms", [0, HOUR])
+def test_a_delivery_is_made_again_at_once_or_after_a_while(duplicate_ms: int) -> None:
+    """D-421: a failed attempt is not."""
+    world = World(answering=by_url({URL: [answered(500), answered()]}))
+    world.add_rule("*", duplicate_ms=duplicate_ms)
+    message_id = world.publish(URL, retry_delay="0")
+    assert len(world.all(message_facts.DuplicateStarted)) == (duplicate_ms == 0)
     world.run_for(HOUR)
-    (started,) = world.all(message_facts.DuplicateStarted)
-    assert started.at_ms == world.began_ms + HOUR
-
-
-def test_a_failed_attempt_is_not_made_again() -> None:
-    """D-421."""
-    world = World(answering=always(answered(500)))
-    world.add_rule("*", duplicate_ms=0)
-    world.publish(URL, max_retries=0)
-    assert world.all(message_facts.DuplicateScheduled) == []
+    (duplicate,) = world.all(message_facts.DuplicateFinished)
+    assert (duplicate.message_id, duplicate.number, duplicate.started_ms) == (
+        message_id,
+        2,
+        world.began_ms + duplicate_ms,
+    )
+    assert len(world.all(message_facts.MessageDelivered)) == 1
 
 
 def test_what_a_duplicate_is_answered_changes_nothing() -> None:

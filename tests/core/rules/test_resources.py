@@ -283,36 +283,20 @@ def test_the_group_goes_with_its_last_endpoint() -> None:
 # -- deleting ---------------------------------------------------------------------------------
 
 
-def test_deleting_a_group_leaves_its_messages_alone() -> None:
-    world = World(answering=None)
-    world.make_group("team", A)
-    (published,) = world.publish_to_group("team")
-    delete(world)
-    world.finish(published.message_id)
-    assert world.events_of(published.message_id)[-1] == "DELIVERED"
-
-
-def test_a_group_that_a_schedule_publishes_to_keeps_its_last_endpoint() -> None:
-    """Decision D-035."""
-    world = World()
-    world.make_group("team", A)
-    world.write_schedule("* * * * *", "team", schedule_id="mine")
-    before = world.snapshot()
-    with pytest.raises(InvalidInput) as refusal:
-        remove(world, by(url=A))
-    assert refusal.value.text == "endpoints: schedule mine publishes to topic team, delete it first"
-    assert world.snapshot() == before
-
-
-def test_a_group_that_a_schedule_publishes_to_cannot_be_deleted() -> None:
+def test_a_group_that_a_schedule_publishes_to_keeps_its_last_endpoint_and_cannot_be_deleted() -> None:
     """Decision D-035."""
     world = World()
     world.make_group("team", A)
     world.make_group("other", A)
     world.write_schedule("* * * * *", "team", schedule_id="mine")
-    with pytest.raises(InvalidInput) as refusal:
-        delete(world)
-    assert refusal.value.text == "url_group_name: schedule mine publishes to topic team, delete it first"
+    before = world.snapshot()
+    remove_last = commands.RemoveEndpoints(account_id=world.account_id, name=TEAM, selectors=(by(url=A),))
+    remove_all = commands.DeleteUrlGroup(account_id=world.account_id, name=TEAM)
+    for command, field in ((remove_last, "endpoints"), (remove_all, "url_group_name")):
+        with pytest.raises(InvalidInput) as refusal:
+            world.do(command)
+        assert refusal.value.text == f"{field}: schedule mine publishes to topic team, delete it first"
+    assert world.snapshot() == before
     delete(world, "other")
     assert list(world.owner.groups) == ["team"]
 

@@ -128,25 +128,14 @@ def failed(*, at: int = 3, **options: Any) -> RunWorld:
     return world
 
 
-def resume(world: RunWorld, **overrides: Any) -> workflows.TriggeredRun:
-    return resumed(world, world.failed_run(), **overrides)
-
-
-def resumed(world: RunWorld, entry: commands.FailedRun, **overrides: Any) -> workflows.TriggeredRun:
-    command = commands.ResumeRuns(
-        account_id=world.account_id, entries=(entry,), overrides=MessageOptions(**overrides), strict=True
-    )
-    (run,) = world.do(command)
-    return run
-
-
-def restart(world: RunWorld, **overrides: Any) -> workflows.TriggeredRun:
-    command = commands.RestartRuns(
-        account_id=world.account_id,
-        entries=(world.failed_run(),),
-        overrides=MessageOptions(**overrides),
-        strict=True,
-    )
+def resume(
+    world: RunWorld,
+    entry: commands.FailedRun | None = None,
+    how: type[commands.BeginRunsAgain] = commands.ResumeRuns,
+    **overrides: Any,
+) -> workflows.TriggeredRun:
+    entries = (world.failed_run() if entry is None else entry,)
+    command = how(account_id=world.account_id, entries=entries, overrides=MessageOptions(**overrides), strict=True)
     (run,) = world.do(command)
     return run
 
@@ -191,7 +180,7 @@ def test_a_resumed_run_repeats_parallel_steps_without_a_result() -> None:
     world, entry = failed_in_parallel()
     world.run_for(SECOND)
     seen = len(world.calls)
-    run = resumed(world, entry)
+    run = resume(world, entry)
     assert [steps_in(call) for call in world.calls[seen:]] == [[b'{"a":1}', plan(1), step(1), plan(3), plan(2)]]
     assert world.times_of_calls()[-1] == 2 * SECOND
     world.run_for(2 * DAY)
@@ -213,7 +202,7 @@ def test_a_sleep_that_is_over_by_now_is_not_slept_again() -> None:
     """D-374."""
     world, entry = failed_in_parallel()
     world.run_for(3 * DAY)
-    resumed(world, entry)
+    resume(world, entry)
     assert world.times_of_calls()[-2:] == [3 * DAY + SECOND] * 2
 
 
@@ -226,10 +215,10 @@ def test_a_sleep_that_is_over_by_now_is_not_slept_again() -> None:
     ],
     ids=["before the sleep ends", "after it", "an instant"],
 )
-def test_a_resumed_run_makes_no_call_before_the_delay_it_was_given(overrides: dict[str, int], at_ms: list[int]) -> None:
+def test_a_resumed_run_makes_no_call_before_the_delay_it_was_given(overrides: dict[str, Any], at_ms: list[int]) -> None:
     """D-374."""
     world, entry = failed_in_parallel()
-    resumed(world, entry, **overrides)
+    resume(world, entry, **overrides)
     world.run_for(3 * DAY)
     assert world.times_of_calls()[-2:] == at_ms
 
@@ -304,7 +293,7 @@ def test_a_run_that_failed_at_its_beginning_begins_again() -> None:
 
 def test_a_restarted_run_has_the_payload_and_the_configuration_alone() -> None:
     world = failed(delay_ms=SECOND)
-    run = restart(world)
+    run = resume(world, how=commands.RestartRuns)
     call = world.calls[-1]
     assert steps_in(call) == [b'{"a":1}']
     assert (call.policy.max_retries, dict(call.headers)["X-User"]) == (0, "u")
@@ -312,10 +301,10 @@ def test_a_restarted_run_has_the_payload_and_the_configuration_alone() -> None:
     assert world.run(run.run_id).from_dead_letter is not None
 
 
-@pytest.mark.parametrize("again", [resume, restart])
-def test_the_call_overrides_the_configuration(again: Any) -> None:
+@pytest.mark.parametrize("how", [commands.ResumeRuns, commands.RestartRuns])
+def test_the_call_overrides_the_configuration(how: type[commands.BeginRunsAgain]) -> None:
     world = failed()
-    run = again(world, max_retries=5, labels=("new",), delay_ms=DAY)
+    run = resume(world, how=how, max_retries=5, labels=("new",), delay_ms=DAY)
     world.run_for(DAY)
     call = world.calls[-1]
     assert (call.policy.max_retries, call.policy.labels) == (5, ("new",))
