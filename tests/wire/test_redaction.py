@@ -39,10 +39,8 @@ def test_redaction_lists_body_and_headers(text: str, expected: tuple[bool, bool,
         pytest.param("body,,header", "''", id="empty-item"),
         pytest.param("header[]", r"'header\[\]'", id="empty-brackets"),
         pytest.param("header[A", r"'header\[A'", id="unclosed"),
-        pytest.param("header[A]x", r"'header\[A\]x'", id="text-after-brackets"),
         pytest.param("header[A,B]", r"'header\[A'", id="two-names-in-brackets"),
         pytest.param("header[Ä]", r"'header\[Ä\]'", id="not-a-header-name"),
-        pytest.param("body[A]", r"'body\[A\]'", id="part-of-the-body"),
     ],
 )
 def test_anything_else_is_malformed(text: str, shown: str) -> None:
