@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from emulator.core import message_facts
 from emulator.core.errors import InvalidInput
-from emulator.core.model.messages import EventState
-from emulator.core.record import AccountId, FlowKey, GroupName, MessageId, QueueName, ScheduleId
+from emulator.core.model.messages import EventState, Message
+from emulator.core.record import AccountId, MessageId
 from emulator.journal.history import History
 from emulator.queries.history import (
     DeadLetterQuery,
@@ -71,47 +71,47 @@ def has_not_ended(event: Event) -> bool:
 
 # -- the event log ----------------------------------------------------------------------------
 
+
+def among(value_of: Callable[[Message], object], *wanted: object) -> Callable[[Event], bool]:
+    return lambda event: value_of(event.message) in wanted
+
+
+def between(from_ms: int, to_ms: int) -> Callable[[Event], bool]:
+    return lambda event: EPOCH_MS + from_ms <= event.at_ms <= EPOCH_MS + to_ms
+
+
+def labelled(*labels: str) -> Callable[[Event], bool]:
+    return lambda event: not set(labels).isdisjoint(event.message.policy.labels)
+
+
+ERROR, RETRY, FAILED = EventState.ERROR, EventState.RETRY, EventState.FAILED
 FILTERS: dict[str, tuple[dict[str, Any], Callable[[Event], bool]]] = {
     "in progress": ({"in_progress": True}, has_not_ended),
     "in progress or state": (
-        {"in_progress": True, "states": (EventState.ERROR,)},
-        lambda event: has_not_ended(event) or event.state is EventState.ERROR,
+        {"in_progress": True, "states": (ERROR,)},
+        lambda event: has_not_ended(event) or event.state is ERROR,
     ),
-    "state": (
-        {"states": (EventState.ERROR, EventState.RETRY)},
-        lambda event: event.state in (EventState.ERROR, EventState.RETRY),
-    ),
-    "url": ({"urls": (ONE, ODD)}, lambda event: event.message.url in (ONE, ODD)),
-    "host": ({"hosts": ("one.example.com:8443",)}, lambda event: event.message.url == ONE),
-    "path": ({"paths": ("/a/b", "/x")}, lambda event: event.message.url in (ONE, ODD)),
-    "group": ({"url_groups": ("g",)}, lambda event: event.message.source.url_group == GroupName("g")),
-    "schedule": (
-        {"schedule_ids": ("each-minute",)},
-        lambda event: event.message.source.schedule_id == ScheduleId("each-minute"),
-    ),
-    "queue": ({"queues": ("q",)}, lambda event: event.message.policy.queue == QueueName("q")),
-    "flow key": (
-        {"flow_keys": ("k",)},
-        lambda event: (
-            event.message.policy.flow_control is not None and event.message.policy.flow_control.key == FlowKey("k")
-        ),
-    ),
-    "caller": ({"caller_ips": ("203.0.113.1",)}, lambda event: event.message.source.caller_ip == "203.0.113.1"),
-    "label": ({"labels": ("red",)}, lambda event: "red" in event.message.policy.labels),
-    "either label": (
-        {"labels": ("blue", "big")},
-        lambda event: bool({"blue", "big"} & set(event.message.policy.labels)),
-    ),
-    "from": ({"from_ms": EPOCH_MS + 11 * SECOND}, lambda event: event.at_ms >= EPOCH_MS + 11 * SECOND),
-    "to": ({"to_ms": EPOCH_MS + SECOND}, lambda event: event.at_ms <= EPOCH_MS + SECOND),
+    "state": ({"states": (ERROR, RETRY)}, lambda event: event.state in (ERROR, RETRY)),
+    "url": ({"urls": (ONE, ODD)}, among(lambda message: message.url, ONE, ODD)),
+    "host": ({"hosts": ("one.example.com:8443",)}, among(lambda message: message.url, ONE)),
+    "path": ({"paths": ("/a/b", "/x")}, among(lambda message: message.url, ONE, ODD)),
+    "group": ({"url_groups": ("g",)}, among(lambda message: message.source.url_group, "g")),
+    "schedule": ({"schedule_ids": ("each-minute",)}, among(lambda message: message.source.schedule_id, "each-minute")),
+    "queue": ({"queues": ("q",)}, among(lambda message: message.policy.queue, "q")),
+    "flow key": ({"flow_keys": ("k",)}, among(lambda message: message.policy.flow_control, flow("k", parallelism=1))),
+    "caller": ({"caller_ips": ("203.0.113.1",)}, among(lambda message: message.source.caller_ip, "203.0.113.1")),
+    "label": ({"labels": ("red",)}, labelled("red")),
+    "either label": ({"labels": ("blue", "big")}, labelled("blue", "big")),
+    "from": ({"from_ms": EPOCH_MS + 11 * SECOND}, between(11 * SECOND, HOUR)),
+    "to": ({"to_ms": EPOCH_MS + SECOND}, between(0, SECOND)),
     "instant": (
         {"from_ms": EPOCH_MS + 2 * SECOND, "to_ms": EPOCH_MS + 2 * SECOND},
-        lambda event: event.at_ms == EPOCH_MS + 2 * SECOND,
+        between(2 * SECOND, 2 * SECOND),
     ),
-    "retention": ({"since_ms": EPOCH_MS + MINUTE}, lambda event: event.at_ms >= EPOCH_MS + MINUTE),
+    "retention": ({"since_ms": EPOCH_MS + MINUTE}, between(MINUTE, HOUR)),
     "two fields": (
-        {"urls": (DOWN,), "states": (EventState.FAILED,)},
-        lambda event: event.message.url == DOWN and event.state is EventState.FAILED,
+        {"urls": (DOWN,), "states": (FAILED,)},
+        lambda event: event.message.url == DOWN and event.state is FAILED,
     ),
     "no quotes": ({"urls": ("' OR 1=1 --",)}, lambda event: False),
 }
@@ -134,9 +134,9 @@ async def test_events_are_filtered(changes: dict[str, Any], is_meant: Callable[[
 @on_loop
 async def test_error_entry_tells_what_the_destination_answered() -> None:
     async with filled() as world:
-        states = (EventState.ERROR, EventState.RETRY)
+        states = (ERROR, RETRY)
         busy, retry = (await world.history.events(replace(ALL, urls=(TWO,), states=states, to_ms=EPOCH_MS))).items
-        failed = (await world.history.events(replace(ALL, urls=(DOWN,), states=(EventState.FAILED,)))).items
+        failed = (await world.history.events(replace(ALL, urls=(DOWN,), states=(FAILED,)))).items
 
     assert busy.error == "destination answered 503"
     assert busy.response is not None
@@ -157,7 +157,7 @@ async def test_plan_keeps_the_newest_events_only() -> None:
 
         assert await newest(5) == every[-5:]
         assert await newest(10_000) == every
-        assert await newest(5, EventState.FAILED) == [e for e in every[-5:] if e.state is EventState.FAILED]
+        assert await newest(5, FAILED) == [e for e in every[-5:] if e.state is FAILED]
 
 
 @on_loop

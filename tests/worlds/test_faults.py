@@ -81,6 +81,10 @@ async def test_world_without_room_answers_507_and_health_and_the_list_say_so(tmp
         assert "disk is full" in listed[0]["error"]
         # Its neighbour keeps working.
         assert (await emulator.control("POST", "/clock/advance?world=other", {"by": "1h"})).status == 200
+        # A reset brings it back at once, as there is room.
+        assert (await emulator.control("POST", "/reset")).status == 200
+        assert await emulator.deliveries() == []
+        assert (await publish(emulator)).status == 200
 
 
 @pytest.mark.slow
@@ -95,15 +99,6 @@ async def test_world_goes_on_once_there_is_room_and_has_all_that_was_acknowledge
         assert list(emulator.emulation.worlds.troubles()) == []
     # The run had a failure all the same.
     assert "disk is full" in emulator.emulation.worlds.failures["default"]
-
-
-@pytest.mark.slow
-@on_loop
-async def test_reset_brings_a_stopped_world_back_at_once_if_there_is_room(tmp_path: Path) -> None:
-    async with with_a_full_disk(tmp_path, NEVER) as emulator:
-        assert (await emulator.control("POST", "/reset")).status == 200
-        assert await emulator.deliveries() == []
-        assert (await publish(emulator)).status == 200
 
 
 @pytest.mark.slow
