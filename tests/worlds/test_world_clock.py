@@ -10,9 +10,8 @@ from emulator.core.errors import Conflict
 from emulator.engine.limits import Limits
 from emulator.worlds.watch import ClockMove, Watch
 from emulator.worlds.world_clock import UndoableAdvances
-from tests.harness.emulators import InProcess, with_emulator
+from tests.harness.emulators import EPOCH_MS, InProcess, with_emulator
 from tests.harness.loops import on_loop, turns
-from tests.harness.stores import kept
 
 # -- the clock of a world as its user sees it ------------------------------------------------------
 
@@ -42,18 +41,24 @@ async def test_clock_that_slips_says_so_in_its_answer_and_once_in_the_log(
     assert (await emulator.control("PUT", "/clock", {"rate": 0})).json["slipped_ms"] == 0
 
 
-@on_loop
-async def test_the_latest_advances_can_be_taken_back_and_no_more() -> None:
-    async with kept() as world:
-        advances = UndoableAdvances(None, most=3)
-        names = [await advances.keep(world.store) for _ in range(5)]
-        assert [each.name for each in await advances.snapshots.all()] == names[2:]
-        for name in names[:1:-1]:
-            assert advances.last == name
-            await advances.forget(name)
-        with pytest.raises(Conflict):
-            _ = advances.last
-        await advances.close()
+@with_emulator()
+async def test_the_latest_advances_can_be_taken_back_and_no_more(emulator: InProcess) -> None:
+    advances = UndoableAdvances(None, most=3)
+    names = [await advances.keep(emulator.world._store) for _ in range(5)]
+    assert [each.name for each in await advances.snapshots.all()] == names[2:]
+    for name in names[:1:-1]:
+        assert advances.last == name
+        await advances.forget(name)
+    with pytest.raises(Conflict):
+        _ = advances.last
+    await advances.close()
+
+    for by, status in (("1h", 200), ("9999999d", 400), ("2h", 200)):
+        moved = await emulator.control("POST", "/clock/advance", {"by": by, "undoable": True})
+        assert moved.status == status
+    undone = [await emulator.control("POST", "/clock/undo") for _ in range(3)]
+    assert [answer.status for answer in undone] == [200, 200, 409]
+    assert (await emulator.world.clock.status()).now_ms == EPOCH_MS
 
 
 # -- a watch: when it wakes, and what it reports of the clock --------------------------------------
