@@ -81,7 +81,7 @@ async def test_world_without_room_answers_507_and_health_and_the_list_say_so(tmp
         assert "disk is full" in listed[0]["error"]
         # Its neighbour keeps working.
         assert (await emulator.control("POST", "/clock/advance?world=other", {"by": "1h"})).status == 200
-        # A reset brings it back at once, as there is room.
+        # After a reset it works at once, as there is room.
         assert (await emulator.control("POST", "/reset")).status == 200
         assert await emulator.deliveries() == []
         assert (await publish(emulator)).status == 200
