@@ -70,14 +70,12 @@ def read_endpoints(body: bytes) -> tuple[Endpoint, ...]:
     """The endpoints to add to a URL group. Raises: InvalidInput naming the JSON field."""
     endpoints = []
     for index, given in enumerate(_endpoints(body)):
-        url = _text(given.url)
-        if url is None:
+        if not given.url:
             raise InvalidInput(f"endpoints[{index}].url", "expected the URL of the endpoint")
-        urls.check_url(f"endpoints[{index}].url", url)
-        name = _text(given.name)
-        if name is not None:
-            read_field(f"endpoints[{index}].name", name, names.parse_free_text)
-        endpoints.append(Endpoint(url=url, name=name))
+        urls.check_url(f"endpoints[{index}].url", given.url)
+        if given.name:
+            read_field(f"endpoints[{index}].name", given.name, names.parse_free_text)
+        endpoints.append(Endpoint(url=given.url, name=given.name or None))
     return tuple(endpoints)
 
 
@@ -85,7 +83,7 @@ def read_endpoint_selectors(body: bytes) -> tuple[EndpointSelector, ...]:
     """The endpoints to remove from a URL group, each by name or URL. Raises: InvalidInput naming the JSON field."""
     selectors = []
     for index, given in enumerate(_endpoints(body)):
-        selector = EndpointSelector(url=_text(given.url), name=_text(given.name))
+        selector = EndpointSelector(url=given.url or None, name=given.name or None)
         if selector.url is None and selector.name is None:
             raise InvalidInput(f"endpoints[{index}]", "expected the name or the URL of an endpoint")
         selectors.append(selector)
@@ -182,11 +180,6 @@ def _endpoints(body: bytes) -> list[_Endpoint]:
     if not endpoints:
         raise InvalidInput("endpoints", "expected at least one endpoint")
     return endpoints
-
-
-def _text(text: str | None) -> str | None:
-    """A text, with an empty one counted as absent."""
-    return text or None
 
 
 # -- invocations: the body is a request, with the payload inside and the run that gets the result --
