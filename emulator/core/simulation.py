@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from emulator.core import commands
 from emulator.core.commands import AdvanceClock, Command, SetBackClock
 from emulator.core.errors import Conflict, Refused, WorldBroken
-from emulator.core.message_facts import DeduplicationsExpired
+from emulator.core.message_facts import DeduplicationsExpired, DuplicateStarted
 from emulator.core.model.messages import TimerKind
 from emulator.core.record import AccountId, FlowKey, MessageId, Record
 from emulator.core.resource_facts import AccountSettled, ClockMoved, RateWindowOpened
@@ -185,7 +185,9 @@ def _fire(state: StateView, timer: Timer) -> Decision[None]:
         case TimerKind.DELIVERY:
             yield from attempts.deliver(state, MessageId(timer.subject))
         case TimerKind.DUPLICATE:
-            yield from outcomes.start_duplicate(state, timer.subject)
+            duplicate = state.duplicates[timer.subject]
+            message_id = duplicate.message.message_id
+            yield DuplicateStarted(message_id=message_id, number=duplicate.number, at_ms=state.now_ms)
         case TimerKind.SCHEDULE:
             yield from schedules.fire(state, timer.subject, timer.due_ms)
         case TimerKind.ANSWER:

@@ -67,7 +67,8 @@ def progress_with_every_field(phase: Phase) -> Progress:
         "postponed": 3,
     }
     assert set(values) == set(Dispatch.__struct_fields__)
-    return Progress(message=world.messages[message_id], phase=phase, due_ms=EPOCH_MS + 1, dispatch=Dispatch(**values))
+    message = replace(world.messages[message_id], message_id=MESSAGE_ID)
+    return Progress(message=message, phase=phase, due_ms=EPOCH_MS + 1, dispatch=Dispatch(**values))
 
 
 def state_with(progress: Progress) -> State:
@@ -78,7 +79,7 @@ def state_with(progress: Progress) -> State:
     return state
 
 
-MESSAGE_ID = World(answering=None).publish(URL, flow_control=flow(KEY, parallelism=2))
+MESSAGE_ID = MessageId("msg_1")
 AT: dict[str, Any] = {"message_id": MESSAGE_ID, "at_ms": NOW}
 HELD_BY_KEY = Hold(kind=HoldKind.FLOW_CONTROL, name=KEY, reason=HoldReason.RATE)
 LATER = replace(OUTCOME, error="later")

@@ -10,6 +10,7 @@ import errno
 import functools
 import re
 from bisect import bisect_left
+from calendar import isleap
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,16 +23,10 @@ from emulator.core.record import Record
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 DAY_MINUTES = 1_440
+# The days of the months of a leap year.
+LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 _SATURDAY = 5
-
-
-class CivilDate(Record):
-    """A date of the Gregorian calendar; month and day begin at 1."""
-
-    year: int
-    month: int
-    day: int
 
 
 class Month(Record):
@@ -48,30 +43,20 @@ class Month(Record):
         return range(self.first_day, self.first_day + self.length)
 
 
-def civil_date(day: int) -> CivilDate:
-    """The date of a day, in the Gregorian calendar throughout."""
+@functools.lru_cache(maxsize=8192)
+def month_of(day: int) -> Month:
+    """The month a day lies in, in the Gregorian calendar throughout."""
     # Years begin in March here, so that the leap day is the last of its year; an era is 400 years.
     era, day_of_era = divmod(day + 719_468, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     shifted = (5 * day_of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return CivilDate(
-        year=era * 400 + year_of_era + (1 if month <= 2 else 0),
-        month=month,
-        day=day_of_year - (153 * shifted + 2) // 5 + 1,
-    )
-
-
-@functools.lru_cache(maxsize=8192)
-def month_of(day: int) -> Month:
-    """The month a day lies in."""
-    date = civil_date(day)
-    first_day = day - date.day + 1
-    # No month has more than 31 days, so this lies in the next one and tells how far.
-    length = 32 - civil_date(first_day + 31).day
+    first_day = day - day_of_year + (153 * shifted + 2) // 5
+    number = shifted + 3 if shifted < 10 else shifted - 9
+    is_short = number == 2 and not isleap(era * 400 + year_of_era + 1)
+    length = LONGEST_MONTHS[number - 1] - is_short
     return Month(
-        number=date.month,
+        number=number,
         first_day=first_day,
         length=length,
         first_weekday=(weekday(first_day) + 1) % 7,

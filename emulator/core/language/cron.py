@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 
 from emulator.core.errors import Malformed
 from emulator.core.language import calendar
-from emulator.core.language.calendar import MINUTE_MS, CronCalendar
+from emulator.core.language.calendar import LONGEST_MONTHS, MINUTE_MS, CronCalendar
 from emulator.core.language.text import excerpt
 from emulator.core.record import Record
 
@@ -164,8 +164,7 @@ def _is_unrestricted(text: str) -> bool:
 
 def _has_a_date(days: int, months: int) -> bool:
     """Whether one of the days exists in one of the months, in a leap year if need be."""
-    longest = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-    return any(days & (1 << length) - 1 for month, length in enumerate(longest) if months >> month & 1)
+    return any(days & (1 << length) - 1 for month, length in enumerate(LONGEST_MONTHS) if months >> month & 1)
 
 
 def _checked_item(item: str, bounds: _Bounds) -> str:

@@ -66,12 +66,6 @@ def schedule_duplicate(state: StateView, delivered: Progress) -> Decision[None]:
     )
 
 
-def start_duplicate(state: StateView, subject: str) -> Decision[None]:
-    """A duplicate is due."""
-    duplicate = state.duplicates[subject]
-    yield DuplicateStarted(message_id=duplicate.message.message_id, number=duplicate.number, at_ms=state.now_ms)
-
-
 def redeliver(state: StateView, command: Redeliver) -> Decision[int]:
     """Send an attempt again at once, where it would go now by the destination rules as they are (D-705, D-706).
 
