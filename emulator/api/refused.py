@@ -18,7 +18,7 @@ from emulator.api.callers import Known, known_caller, known_token
 from emulator.api.endpoint import PASSED_ON
 from emulator.core.errors import Refused
 from emulator.core.language.text import near
-from emulator.core.record import AccountId, Record
+from emulator.core.record import AccountId
 from emulator.core.state import StateView
 from emulator.core.world_setup import DEFAULT
 from emulator.engine.clock import wall_ms
@@ -40,13 +40,6 @@ _QUOTES = "\"'<>"
 _MOST_WORLDS = 1_000
 
 
-class CredentialHint(Record, gc=True):
-    """Whose credentials a call has, even where they are misplaced, and what was probably meant."""
-
-    known: Known | None
-    text: str | None
-
-
 class Hints:
     """Finds hints. `paths` are those of the operations, with parameters in braces."""
 
@@ -55,8 +48,9 @@ class Hints:
         self._dialect = worlds.dialect
         self._beginnings = sorted({_beginning(path) for path in paths})
 
-    def of(self, parts: RequestParts, status: int, known: Known | None) -> CredentialHint:
-        """The hint at a call that was answered with `status`; `known` is who calls, None for unknown credentials."""
+    def of(self, parts: RequestParts, status: int) -> tuple[Known | None, str | None]:
+        """Whose credentials a call has, even where they are misplaced, and what was probably meant by it."""
+        known = known_caller(self._worlds, parts)
         texts = []
         if status == 401:
             known, text = self._of_credentials(parts, known)
@@ -68,8 +62,7 @@ class Hints:
             texts += [] if known is None else self._of_elsewhere(parts, known)
         names = dict.fromkeys(name.lower() for name, _ in (*parts.headers, *parts.query))
         texts += [text for name in names if (text := mistake(name, self._dialect)) is not None]
-        found = [text for text in texts if text]
-        return CredentialHint(known=known, text="; ".join(found) or None)
+        return known, "; ".join(filter(None, texts)) or None
 
     # -- credentials ------------------------------------------------------------------------
 
@@ -195,11 +188,11 @@ class RefusedCallLog:
 
     def _keep(self, scope: Scope, status: int, body: bytes) -> None:
         said = json.loads(body)
-        parts = _parts(scope)
-        known, hint = None, None
-        if parts is not None:
-            found = self._hints.of(parts, status, known_caller(self._worlds, parts))
-            known, hint = found.known, found.text
+        try:
+            known, hint = self._hints.of(_parts(scope), status)
+        except Refused:
+            # A head that cannot be read.
+            known, hint = None, None
         world = self._worlds.get(DEFAULT) if known is None else known.world
         client = scope.get("client")
         _keep(
@@ -291,16 +284,13 @@ def _raw_path(scope: Scope) -> bytes:
     return raw
 
 
-def _parts(scope: Scope) -> RequestParts | None:
-    """The head of a request, None for one that cannot be read."""
-    try:
-        return read_parts(
-            method=scope["method"],
-            raw_path=_raw_path(scope),
-            query_string=scope["query_string"],
-            raw_headers=scope["headers"],
-            body=b"",
-            client_ip="",
-        )
-    except Refused:
-        return None
+def _parts(scope: Scope) -> RequestParts:
+    """The head of a request. Raises Refused for one that cannot be read."""
+    return read_parts(
+        method=scope["method"],
+        raw_path=_raw_path(scope),
+        query_string=scope["query_string"],
+        raw_headers=scope["headers"],
+        body=b"",
+        client_ip="",
+    )

@@ -20,7 +20,7 @@ from emulator.cli.output import (
     print_next,
     progress,
 )
-from emulator.conformance.reports import NONE, PROFILES, Receiver, ReceiverReport, Verdict, json_object, text_lines
+from emulator.conformance.reports import NONE, PROFILES, Receiver, Verdict, json_object, text_lines
 from emulator.conformance.reports import junit_xml as junit_text
 from emulator.core.language.text import excerpt
 from emulator.core.model.options import Method
@@ -122,6 +122,11 @@ def check(
     deliveries are real to the endpoint: it does its work for the good ones. Exit code 0 if no check failed, 1
     otherwise; a check that is not judged is no failure.
     """
+    import asyncio
+
+    from emulator.conformance.battery import check as check_receiver
+    from emulator.conformance.sending import EffectUnreadable, read_url
+
     names = read_dialect(dialect)
     current, following = _keys(names, current_signing_key, next_signing_key)
     receiver = Receiver(
@@ -138,7 +143,12 @@ def check(
         effect_delay_ms=effect_delay,
         takes_callbacks=callbacks,
     )
-    report = _report(receiver, effect_url, profile)
+    effect = None if effect_url is None else read_url(effect_url)
+    with progress(f"checking {url}"):
+        try:
+            report = asyncio.run(check_receiver(receiver, effect=effect, profile=profile))
+        except EffectUnreadable as error:
+            raise CommandFailed(str(error)) from error
     if junit_xml is not None:
         _write(junit_xml, junit_text(report))
     if as_json:
@@ -147,20 +157,6 @@ def check(
         print_lines(text_lines(report, lambda verdict, text: click.style(text, fg=_COLOURS[verdict])))
     if not report.passed:
         raise click.exceptions.Exit(1)
-
-
-def _report(receiver: Receiver, effect_url: str | None, profile: str) -> ReceiverReport:
-    import asyncio
-
-    from emulator.conformance.battery import check as check_receiver
-    from emulator.conformance.sending import EffectUnreadable, read_url
-
-    effect = None if effect_url is None else read_url(effect_url)
-    with progress(f"checking {receiver.url}"):
-        try:
-            return asyncio.run(check_receiver(receiver, effect=effect, profile=profile))
-        except EffectUnreadable as error:
-            raise CommandFailed(str(error)) from error
 
 
 def _keys(names: Dialect, current: str | None, following: str | None) -> tuple[str, str]:
