@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import httpx
-
-from tests.harness.emulators import Server, control, service
+from tests.harness.emulators import Server, control, http, service
 
 RULES: tuple[dict[str, object], ...] = (
     {
@@ -65,9 +63,6 @@ def fill(emulator: Server) -> None:
     publish("topics/receivers/endpoints", endpoints)
     for url, headers in (("https://app.example/", {"Svc-Delay": "5x"}), ("app.example/", {})):
         headers = {"Authorization": f"Bearer {emulator.token}", **headers}
-        assert (
-            httpx.post(f"{emulator.url}/v2/publish/{url}", headers=headers, trust_env=False, verify=False).status_code
-            == 400
-        )
+        assert http("POST", f"{emulator.url}/v2/publish/{url}", headers=headers).status_code == 400
     control(emulator, "POST", "/snapshots", {"name": "before-the-import"})
     control(emulator, "POST", "/worlds", {"id": "ci-42"})

@@ -184,25 +184,6 @@ def test_a_client_that_says_no_more_does_not_hold_up_the_end(http_server: str) -
         assert control(running, "GET", "/health")["status"] == "ok"
 
 
-def test_events_are_streamed_until_the_client_goes(emulator: Server) -> None:
-    with (
-        httpx.Client(trust_env=False, timeout=PATIENCE_S) as client,
-        client.stream("GET", f"{emulator.url}/_emulator/stream") as answer,
-    ):
-        control(emulator, "POST", "/clock/advance", {"by": "1s"})
-        assert any(line.startswith("event: ") for line in answer.iter_lines())
-    assert control(emulator, "GET", "/health")["status"] == "ok"
-
-
-def test_an_answer_without_an_end_ends_with_the_server(http_server: str) -> None:
-    with httpx.Client(trust_env=False, timeout=PATIENCE_S) as client, contextlib.ExitStack() as open_answers:
-        with server(server=http_server) as running:
-            answer = open_answers.enter_context(client.stream("GET", f"{running.url}/_emulator/stream"))
-            control(running, "POST", "/clock/advance", {"by": "1s"})
-        # Raises if it was only cut off.
-        assert any(line.startswith("event: ") for line in answer.iter_lines())
-
-
 # -- TLS --------------------------------------------------------------------------------------
 
 
