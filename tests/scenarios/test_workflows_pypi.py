@@ -1,4 +1,4 @@
-"""Whole workflows of the public Python client in FastAPI and Flask, in real time and on a frozen clock."""
+"""Whole workflows of the public Python client in FastAPI and Flask, on a clock that runs and on a frozen one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ CALLS = {
 @contextmanager
 def served(framework: str, mode: str, **variables: str) -> Iterator[App]:
     command = [sys.executable, "-m", f"tests.scenarios.workflow_apps.{framework}_app"]
-    with server(dialect="upstash", clock=mode) as emulator, running(command, emulator, mode, extra=variables) as app:
+    # Ten times as fast, because this client cannot shorten the 12 s before a retry.
+    clock = "10" if mode == "realtime" else mode
+    with server(dialect="upstash", clock=clock) as emulator, running(command, emulator, mode, extra=variables) as app:
         yield app
 
 
