@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from emulator.core import commands
 from emulator.core.model.messages import AttemptOutcome, EventState, Via
@@ -104,24 +105,6 @@ async def test_holds_are_recorded_with_what_held() -> None:
 
 
 @on_loop
-async def test_callbacks_are_recorded_with_the_message_that_caused_them() -> None:
-    async with kept(answering=by_url({DOWN: answered(500)})) as world:
-        failing = world.publish(
-            DOWN, max_retries=0, callback=callback("https://cb.test/"), failure_callback=callback("https://fcb.test/")
-        )
-        (told,) = world.sent_to("https://cb.test/")
-        (failed,) = world.sent_to("https://fcb.test/")
-
-        names = [what for what, _ in shown(await story_of(world, failing))]
-
-        assert names[-3:] == [
-            f"dead_letter {world.dead_letter_ids()[0]}",
-            f"failure_callback {failed.message_id}",
-            f"callback {told.message_id}",
-        ]
-
-
-@on_loop
 async def test_a_duplicate_is_recorded_with_its_message_and_its_rule_though_that_is_removed_before() -> None:
     """D-421."""
     async with kept() as world:
@@ -140,9 +123,17 @@ async def test_a_duplicate_is_recorded_with_its_message_and_its_rule_though_that
 
 @on_loop
 async def test_what_becomes_of_a_dead_letter_is_recorded_with_its_message() -> None:
+    """And so are its callbacks."""
     async with kept(answering=by_url({DOWN: answered(500)})) as world:
-        first, second = (world.publish(DOWN, max_retries=0) for _ in range(2))
+        back: Any = {"callback": callback("https://cb.test/"), "failure_callback": callback("https://fcb.test/")}
+        first, second = world.publish(DOWN, max_retries=0, **back), world.publish(DOWN, max_retries=0)
         one, two = world.dead_letter_ids()
+        ((told,), (failed,)) = world.sent_to("https://cb.test/"), world.sent_to("https://fcb.test/")
+        assert shown(await story_of(world, first))[-3:] == [
+            (f"dead_letter {one}", 0),
+            (f"failure_callback {failed.message_id}", 0),
+            (f"callback {told.message_id}", 0),
+        ]
         world.run_for(MINUTE)
         world.delete_dead_letters(one)
         await story_of(world, first)
