@@ -20,7 +20,7 @@ from emulator.worlds.setup import DEFAULT, accounts_of
 from emulator.worlds.world import World
 from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
-from tests.worlds.registry.callers import Caller, create
+from tests.worlds.registry.callers import Caller, create, world_of
 
 
 def secrets(world: World) -> set[str]:
@@ -118,7 +118,7 @@ async def test_a_token_of_a_world_that_has_ended_says_so(emulator: InProcess) ->
     worlds = emulator.emulation.worlds
     world = await create(worlds, "test_reminder")
     token, login = world.account().token, world.login
-    assert worlds.by_token(token) is not None
+    assert world_of(worlds, token) is world
 
     await worlds.delete("test_reminder")
 
@@ -133,9 +133,7 @@ async def test_a_token_of_a_world_that_has_ended_says_so(emulator: InProcess) ->
     # Nothing of it is kept for the next one of that name, which has the same token.
     again = await create(worlds, "test_reminder")
     assert again.account().token == token
-    found = worlds.by_token(token)
-    assert found is not None
-    assert found.world is again
+    assert world_of(worlds, token) is again
 
 
 @with_emulator()
