@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 
 from emulator.core import commands, message_facts, resource_facts
 from emulator.core.errors import Conflict
@@ -15,20 +16,20 @@ from emulator.queries.reports import DEFAULT_MAX_DELIVERIES, AdvanceReport
 from emulator.wire.times import iso
 
 
+@dataclass(slots=True, kw_only=True)
 class _Move:
     """One move of the clock, and what happened on the way."""
 
-    def __init__(self, *, from_ms: int, began_ms: int, max_deliveries: int) -> None:
-        self.from_ms = from_ms
-        self.began_ms = began_ms
-        self.max_deliveries = max_deliveries
-        self.deliveries = 0
-        self.succeeded = 0
-        self.schedules_fired = 0
-        self.messages_created = 0
-        self.is_cut_short = False
-        # What else ended it early.
-        self.stopped: str | None = None
+    from_ms: int
+    began_ms: int
+    max_deliveries: int
+    deliveries: int = 0
+    succeeded: int = 0
+    schedules_fired: int = 0
+    messages_created: int = 0
+    is_cut_short: bool = False
+    # What else ended it early.
+    stopped: str | None = None
 
     def count(self, produced: Sequence[Fact]) -> None:
         for fact in produced:

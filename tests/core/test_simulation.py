@@ -8,7 +8,6 @@ from emulator.core import commands, message_facts, resource_facts
 from emulator.core.checkpoint import restore
 from emulator.core.errors import Conflict, Malformed, NotFound, WorldBroken
 from emulator.core.language.calendar import check_clock_instant, is_clock_instant
-from emulator.core.model.options import Destination, DestinationKind, MessageOptions
 from emulator.core.model.resources import IndexType, ScriptedResponse
 from emulator.core.record import world_key
 from emulator.core.simulation import DECISIONS, Simulation
@@ -60,23 +59,6 @@ def busy_world() -> World:
 
 
 # -- what is due ------------------------------------------------------------------------------
-
-
-def test_a_command_also_does_what_is_due_at_its_instant() -> None:
-    world = World(answering=None)
-    outcome = world.simulation.handle(
-        commands.Publish(
-            account_id=world.account_id,
-            item=commands.PublishItem(
-                destination=Destination(kind=DestinationKind.URL, text=URL),
-                body=b"",
-                options=MessageOptions(),
-                caller_ip="198.51.100.1",
-            ),
-        )
-    )
-    assert [type(fact) for fact in outcome.facts] == [message_facts.MessageCreated, message_facts.AttemptStarted]
-    assert outcome.reply.accepted.messages[0].url == URL
 
 
 @pytest.mark.parametrize("at_most", [1, 3, 1_000])

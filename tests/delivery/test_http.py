@@ -23,15 +23,7 @@ from emulator.core.model.options import Method
 from emulator.core.record import Headers
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup, Resolved
-from emulator.delivery.http import (
-    CONNECTION_FAILED,
-    REFUSED,
-    RESET,
-    UNREACHABLE,
-    HttpClient,
-    SendFailure,
-    failure_text,
-)
+from emulator.delivery.http import CONNECTION_FAILED, REFUSED, RESET, UNREACHABLE, HttpClient, SendFailure, failure_text
 from emulator.wire.urls import Target, read_target
 from tests.delivery.conftest import Run, on_both_loops
 from tests.delivery.receivers import OK, Answer, Then, receiver, unused_port

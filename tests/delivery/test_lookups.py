@@ -12,14 +12,7 @@ import pytest
 
 from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
-from emulator.delivery.egress import (
-    CheckedResolver,
-    EgressPolicy,
-    Infos,
-    Lookups,
-    LookupTimeout,
-    ask_system,
-)
+from emulator.delivery.egress import CheckedResolver, EgressPolicy, Infos, Lookups, LookupTimeout, ask_system
 from emulator.delivery.http import HttpClient, SendFailure
 from tests.delivery.conftest import on_both_loops
 from tests.delivery.receivers import receiver

@@ -6,7 +6,7 @@ import pytest
 
 from emulator.core import commands, message_facts
 from emulator.core.model.messages import AttemptOutcome
-from emulator.core.model.resources import Fault, Plan, ScriptedResponse
+from emulator.core.model.resources import Fault, ScriptedResponse
 from tests.harness.simulations import (
     DAY,
     EPOCH_MS,
@@ -16,7 +16,6 @@ from tests.harness.simulations import (
     by_url,
     callback,
     make_account,
-    rule,
     unreachable,
 )
 
@@ -74,17 +73,6 @@ def test_the_default_backoff_puts_retries_at_these_instants() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("account", "attempts"),
-    [pytest.param(make_account(), 6, id="paid"), pytest.param(make_account(Plan.FREE), 4, id="free")],
-)
-def test_a_message_that_names_no_retries_gets_those_of_its_plan(account: object, attempts: int) -> None:
-    world = World(account, answering=BUSY)  # type: ignore[arg-type]  # parametrize erases the type
-    message_id = world.publish(URL, retry_delay="1000")
-    world.run_until(DAY)
-    assert len(world.start_times(message_id)) == attempts
-
-
 def test_the_expression_computes_every_delay_from_the_retries_made() -> None:
     world = World(answering=BUSY)
     message_id = world.publish(URL, max_retries=4, retry_delay="pow(2, retried) * 1000")
@@ -114,14 +102,6 @@ def test_a_backoff_hint_overrides_the_expression_whatever_the_status(
     assert world.start_times(message_id) == [0, delay_ms]
     (scheduled,) = world.all(message_facts.RetryScheduled)
     assert (scheduled.reason.lower(), scheduled.at_ms) == (header.lower(), EPOCH_MS)
-
-
-def test_the_delay_of_a_retry_counts_from_the_end_of_the_attempt() -> None:
-    world = World(answering=BUSY)
-    world.add_rule(URL, responses=(ScriptedResponse(status=503, latency_ms=5_000),))
-    message_id = world.publish(URL, max_retries=1, retry_delay="1000")
-    world.run_until(DAY)
-    assert world.start_times(message_id) == [0, 6_000]
 
 
 # -- the end by failure -----------------------------------------------------------------------
@@ -205,19 +185,6 @@ def test_an_answer_that_comes_after_the_scripted_latency_counts_at_once() -> Non
     world.finish(message_id)
     (finished,) = world.all(message_facts.AttemptFinished)
     assert finished.at_ms - world.began_ms == 4_000
-
-
-def test_an_attempt_carries_the_answer_of_the_rule_that_decided_it() -> None:
-    world = World()
-    rule_id = world.add_rule(URL, responses=(ScriptedResponse(status=201),))
-    world.publish(URL)
-    world.publish("https://elsewhere.test/")
-    first, second = world.all(message_facts.AttemptStarted)
-    assert first.answer is not None
-    assert (first.answer.rule_id, first.answer.respond) == (rule_id, ScriptedResponse(status=201))
-    assert second.answer is None
-    assert rule(URL).used == 0
-    assert world.simulation.state.rules[rule_id].used == 1
 
 
 # -- the account's own parallelism ------------------------------------------------------------

@@ -107,14 +107,6 @@ def test_the_failure_callback_comes_once_with_the_dead_letter() -> None:
     assert all("dlqId" not in each for each in bodies(world, BACK))
 
 
-def test_a_non_retryable_answer_fires_the_failure_callback_at_once() -> None:
-    marker = (("Svc-NonRetryable-Error", "true"),)
-    world = World(answering=by_url({URL: answered(489, headers=marker)}))
-    world.publish(URL, failure_callback=callback(FAILED))
-    (body,) = bodies(world, FAILED)
-    assert (body["status"], body["retried"], body["maxRetries"]) == (489, 0, 5)
-
-
 def test_without_a_response_the_status_is_zero_and_the_body_says_why() -> None:
     """Decision D-027."""
     world = World(answering=by_url({URL: unreachable("connection refused")}))

@@ -124,12 +124,6 @@ def test_rules_are_numbered_and_numbers_are_not_given_twice() -> None:
     world.do(commands.RemoveRules(rule_id=second))
     assert (first, second, world.add_rule(URL)) == ("rule_1", "rule_2", "rule_3")
     assert list(world.simulation.state.rules) == ["rule_1", "rule_3"]
-
-
-def test_removing_all_rules() -> None:
-    world = World()
-    world.add_rule(URL)
-    world.add_rule(URL)
     world.do(commands.RemoveRules(rule_id=None))
     assert world.simulation.state.rules == {}
 

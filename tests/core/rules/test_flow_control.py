@@ -6,17 +6,7 @@ from emulator.core import message_facts
 from emulator.core.model.resources import FlowState, ScriptedResponse
 from emulator.core.record import FlowKey
 from emulator.core.rules.attempts import rate_count
-from tests.harness.simulations import (
-    DAY,
-    HOUR,
-    MINUTE,
-    World,
-    always,
-    answered,
-    by_url,
-    flow,
-    make_account,
-)
+from tests.harness.simulations import DAY, HOUR, MINUTE, World, always, answered, by_url, flow, make_account
 
 URL = "https://api.example.com/hook"
 

@@ -13,7 +13,6 @@ from emulator.core.model import messages
 from emulator.core.model.messages import DailyQuota
 from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method
 from emulator.core.model.resources import Endpoint
-from emulator.core.record import QueueName
 from tests.harness.simulations import DAY, HOUR, MINUTE, World, always, answered, flow, make_account
 
 URL = "https://api.example.com/hook"
@@ -87,14 +86,6 @@ def test_a_timeout_can_only_shorten_that_of_the_plan() -> None:
     world = World(make_account(timeout=900))
     assert world.messages[world.publish(URL, timeout_ms=5_000)].policy.timeout_ms == 5_000
     assert world.messages[world.publish(URL, timeout_ms=3_600_000)].policy.timeout_ms == 900_000
-
-
-def test_message_ids_differ_and_the_same_world_gives_the_same() -> None:
-    first, second = World(), World()
-    ids = [first.publish(URL) for _ in range(3)]
-    assert len(set(ids)) == 3
-    assert [second.publish(URL) for _ in range(3)] == ids
-    assert World(seed=1).publish(URL) != ids[0]
 
 
 # -- delays -----------------------------------------------------------------------------------
@@ -206,20 +197,6 @@ def test_a_queue_is_made_by_its_first_message() -> None:
     world.enqueue("q", URL)
     queue = world.queue("q")
     assert (queue.parallelism, queue.paused, queue.created_ms) == (1, False, 1767225600000)
-
-
-def test_enqueueing_to_a_group_makes_one_queued_message_for_each_endpoint() -> None:
-    world = World()
-    world.make_group("team", "https://a.test/", "https://b.test/")
-    group = Destination(kind=DestinationKind.GROUP, text="team")
-    world.do(
-        commands.Publish(
-            account_id=world.account_id,
-            item=PublishItem(destination=group, body=b"", options=MessageOptions(), caller_ip="", queue=QueueName("q")),
-        )
-    )
-    assert [message.policy.queue for message in world.messages.values()] == ["q", "q"]
-    assert world.urls_started() == ["https://a.test/", "https://b.test/"]
 
 
 # -- deduplication ----------------------------------------------------------------------------

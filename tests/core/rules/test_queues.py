@@ -77,17 +77,6 @@ def test_a_callback_that_retries_keeps_the_slot_until_it_has_ended() -> None:
     assert world.starts() == [(url(0), 1, 0), (BACK, 1, 0), (BACK, 2, 30_000), (url(1), 1, 30_000)]
 
 
-def test_a_higher_parallelism_lets_that_many_in() -> None:
-    world = World()
-    world.add_rule("https://*", responses=(ScriptedResponse(latency_ms=1_000),))
-    world.write_queue("q", parallelism=3)
-    for number in range(7):
-        world.enqueue("q", url(number))
-    world.run_until(DAY)
-    assert world.start_times() == [0, 0, 0, 1_000, 1_000, 1_000, 2_000]
-    assert world.urls_started() == [url(number) for number in range(7)]
-
-
 def test_raising_the_parallelism_lets_the_next_in_at_once() -> None:
     world = World(answering=None)
     for number in range(4):

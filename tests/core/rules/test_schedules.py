@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from emulator.core import commands, resource_facts
@@ -37,24 +39,18 @@ def test_a_schedule_that_begins_on_its_own_instant_waits_for_the_next(cron: str)
 
 def test_a_firing_publishes_body_and_options_of_the_schedule() -> None:
     world = World()
-    schedule_id = world.write_schedule(
-        "* * * * *",
-        URL,
-        body=b"tick",
-        method=Method.GET,
-        content_type="text/plain",
-        labels=("timed",),
-        max_retries=1,
-    )
+    options: dict[str, Any] = {
+        "method": Method.GET,
+        "content_type": "text/plain",
+        "labels": ("timed",),
+        "max_retries": 1,
+    }
+    schedule_id = world.write_schedule("* * * * *", URL, body=b"tick", **options)
     world.run_until(MINUTE)
     (message,) = world.messages.values()
     assert (message.body, message.method, message.headers) == (b"tick", Method.GET, (("Content-Type", "text/plain"),))
-    assert (message.source.schedule_id, message.policy.labels, message.policy.max_retries) == (
-        schedule_id,
-        ("timed",),
-        1,
-    )
-    assert message.source.caller_ip == "203.0.113.7"
+    assert (message.policy.labels, message.policy.max_retries) == (("timed",), 1)
+    assert (message.source.schedule_id, message.source.caller_ip) == (schedule_id, "203.0.113.7")
     assert message.created_ms - world.began_ms == 60_000
 
 
