@@ -32,16 +32,6 @@ def test_svc_is_the_document_as_written() -> None:
     assert svc.credentials is None
 
 
-def test_the_models_url_may_be_left_out_and_is_checked(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(_GOOD, "utf-8")
-    assert dialect.load(str(path)).llm_url == "https://svc.example/llm/v1/chat/completions"
-    other = tmp_path / "other.toml"
-    other.write_text('llm_url = "nowhere"\n' + _GOOD, "utf-8")
-    with pytest.raises(DialectError, match="llm_url: expected a URL"):
-        dialect.load(str(other))
-
-
 def test_upstash_has_the_names_of_the_public_clients() -> None:
     upstash = dialect.load("upstash")
     assert (upstash.header_prefix, upstash.token_parameter) == ("Upstash-", "qstash_token")
@@ -95,6 +85,7 @@ def test_file_of_ones_own(tmp_path: Path) -> None:
     assert (mine.name, mine.lower_prefix, mine.user_agent) == ("mine", "x-my-", "Me/1.0 (test)")
     assert mine.header("message-id") == "X-My-Message-Id"
     assert mine.credentials is None
+    assert mine.llm_url == "https://svc.example/llm/v1/chat/completions"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +95,7 @@ def test_file_of_ones_own(tmp_path: Path) -> None:
         pytest.param(_GOOD.replace('issuer = "Me"', "issuer = 3"), "issuer: expected printable", id="type"),
         pytest.param(_GOOD.replace('"X-My-"', '"X-My"'), "header_prefix: expected letters", id="prefix"),
         pytest.param(_GOOD.replace('"my_token"', '"my token"'), "token_parameter: expected letters", id="parameter"),
+        pytest.param('llm_url = "nowhere"\n' + _GOOD, "llm_url: expected a URL", id="url-of-the-model"),
         pytest.param('isuer = "Me"\n' + _GOOD, "isuer: unknown key", id="unknown"),
         pytest.param(_GOOD.replace("[environment]", "[other]"), "other: unknown key", id="unknown-table"),
         pytest.param(_GOOD.split("[env", maxsplit=1)[0], "environment: this table is missing", id="no-environment"),
