@@ -11,7 +11,7 @@ import click
 
 from emulator.cli.control import DEFAULT_URL
 from emulator.cli.options import Url, read_dialect, settings_options
-from emulator.cli.output import CommandFailed, WrongUsage, columns, counted, print_document, print_json, print_lines
+from emulator.cli.output import CommandFailed, WrongUsage, columns, counted, print_json, print_lines
 from emulator.contract import files
 from emulator.contract.diff import Difference, Side, common_paths, compare
 from emulator.contract.document import Api
@@ -55,7 +55,9 @@ def contract(context: click.Context, *, api: str, form: str, dialect: str, url: 
         return
     with _unreadable_is_a_failure():
         document = files.document(read_apis(api), read_dialect(dialect), url)
-    print_document(files.written(document, DocumentFormat(form)))
+    text = files.written(document, DocumentFormat(form))
+    # In UTF-8, as others read it, unless a person does.
+    click.echo(text if sys.stdout.isatty() else text.encode(), nl=False)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ def demo(run: Run | None, /) -> None:
         raise CommandFailed(f"the demo was not done after {_LIMIT_S} s") from error
     except EmulatorError as error:
         raise CommandFailed(str(error)) from error
-    can_tick = _can_print("✓", console.encoding)
+    can_tick = bool("✓".encode(console.encoding, "ignore"))
     console.print(demo_week.timeline(week.deliveries, can_tick=can_tick, is_narrow=console.width < demo_week.WIDTH))
     problems = demo_week.mismatches(week)
     for problem in problems:
@@ -58,14 +58,6 @@ def demo(run: Run | None, /) -> None:
     console.print()
     console.print(demo_week.summary(week), style="bold")
     console.print(demo_week.HINTS)
-
-
-def _can_print(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 async def run_week(

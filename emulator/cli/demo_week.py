@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -304,9 +305,10 @@ def timeline(deliveries: Sequence[CheckedDelivery], *, can_tick: bool, is_narrow
 
 def mismatches(week: Week) -> list[str]:
     """What is missing and what is unexpected; empty if the week went as planned."""
+    order = attrgetter("at", "path", "attempt")
     expected, found = Counter(EXPECTED), Counter(delivery.arrival for delivery in week.deliveries)
-    lines = [f"missing: {_described(arrival)}" for arrival in sorted((expected - found).elements(), key=_order)]
-    lines += [f"unexpected: {_described(arrival)}" for arrival in sorted((found - expected).elements(), key=_order)]
+    lines = [f"missing: {_described(arrival)}" for arrival in sorted((expected - found).elements(), key=order)]
+    lines += [f"unexpected: {_described(arrival)}" for arrival in sorted((found - expected).elements(), key=order)]
     lines += [f"bad signature: {_described(each.arrival)}: {each.problem}" for each in week.deliveries if each.problem]
     if tuple(week.dead_letters) != DEAD_LETTERS:
         lines.append(f"dead letters: expected {DEAD_LETTERS}, found {tuple(week.dead_letters)}")
@@ -332,10 +334,6 @@ Next:  svc-emulator serve --clock frozen      a server of your own
        svc-emulator clock advance 7d          the same week for your own messages
        svc-emulator dev                       a server for the public clients (qstash, @upstash/qstash)
 The README continues from there."""
-
-
-def _order(arrival: Arrival) -> tuple[str, str, int]:
-    return arrival.at, arrival.path, arrival.attempt
 
 
 def _described(arrival: Arrival) -> str:

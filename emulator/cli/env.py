@@ -125,13 +125,15 @@ def written(values: Mapping[str, str], form: Format) -> str:
         case Format.SHELL:
             return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
         case Format.DOTENV:
-            return "\n".join(f"{name}={_dotenv_value(value)}" for name, value in values.items())
+            # Quoted only where it has to be, because some readers keep the quotes; between double ones they expand `$`.
+            quoted = {name: value if _PLAIN.fullmatch(value) else _in_quotes(value) for name, value in values.items()}
+            return "\n".join(f"{name}={value}" for name, value in quoted.items())
         case Format.JSON:
             return json.dumps(dict(values), indent=2)
         case Format.POWERSHELL:
             return "\n".join(f"$env:{name} = {_powershell_value(value)}" for name, value in values.items())
         case Format.FISH:
-            return "\n".join(f"set -gx {name} {_in_single_quotes(value)}" for name, value in values.items())
+            return "\n".join(f"set -gx {name} {_in_quotes(value)}" for name, value in values.items())
 
 
 def _powershell_value(value: str) -> str:
@@ -139,12 +141,7 @@ def _powershell_value(value: str) -> str:
     return "'" + re.sub("(['‘’‚‛])", r"\1\1", value) + "'"
 
 
-def _dotenv_value(value: str) -> str:
-    """Quoted only where it has to be, because some readers keep the quotes; between double ones they expand `$`."""
-    return value if _PLAIN.fullmatch(value) else _in_single_quotes(value)
-
-
-def _in_single_quotes(value: str) -> str:
-    """In fish and .env files a backslash escapes itself and the quote."""
+def _in_quotes(value: str) -> str:
+    """In single ones; in fish and .env files a backslash escapes itself and the quote."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

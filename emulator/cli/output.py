@@ -94,11 +94,6 @@ def print_json(answer: object) -> None:
     click.echo(json.dumps(answer, indent=2))
 
 
-def print_document(text: str) -> None:
-    """Print a document: in UTF-8, as others read it, unless a person does."""
-    click.echo(text if sys.stdout.isatty() else text.encode(), nl=False)
-
-
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Rows as lines of aligned columns; cells may have a style."""
     shown = [[printable_styled(cell) for cell in row] for row in rows]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -181,16 +181,6 @@ def _tell_what_was_cut_off(attempts: int, *, keeps_state: bool) -> None:
         )
 
 
-def _elsewhere(bound: str, url: str) -> Iterator[str]:
-    """How callers elsewhere reach a server whose `url` is for this machine alone: `bound` is no single address."""
-    from emulator.server.serving import local_host
-
-    if local_host(bound) != bound:
-        address = urlsplit(url)
-        by_name = f"{address.scheme}://NAME:{address.port}"
-        yield f"and on every other address of this machine ({bound}); from elsewhere {by_name}, by its name or address"
-
-
 async def _dev_banner(emulation: Emulation, url: str, bound: str) -> str:
     # The npm client waits for "running at" if it has started this program by itself (D-665).
     return f"development server is running at {url}\n{await _banner(emulation, url, bound)}"
@@ -240,8 +230,15 @@ async def _banner(emulation: Emulation, url: str, bound: str) -> str:
     from emulator.cli.env import Format, variables_of, written
     from emulator.control.clock import clock_view
     from emulator.journal.database import MEMORY
+    from emulator.server.serving import local_host
     from emulator.worlds.setup import DEFAULT
 
+    elsewhere = []
+    if local_host(bound) != bound:
+        # The URL is for this machine alone: `bound` is no single address.
+        address = urlsplit(url)
+        by_name = f"from elsewhere {address.scheme}://NAME:{address.port}, by its name or address"
+        elsewhere.append(f"and on every other address of this machine ({bound}); {by_name}")
     world = emulation.worlds.get(DEFAULT)
     username, password = world.login
     clock = to_builtins(clock_view(await world.clock.status()))
@@ -250,7 +247,7 @@ async def _banner(emulation: Emulation, url: str, bound: str) -> str:
     return "\n".join(
         (
             f"svc-emulator {VERSION} listens on {url}",
-            *_elsewhere(bound, url),
+            *elsewhere,
             "",
             written(variables_of(emulation, url), Format.DOTENV),
             "",
