@@ -32,7 +32,7 @@ from tests.harness.snapshots import (
     state_of,
     told,
 )
-from tests.worlds.registry.callers import FAST, HASTY, Caller, Gate, by, create, delivered, receiver, world_of
+from tests.worlds.registry.callers import FAST, HASTY, Caller, Gate, by, create, delivered, receiver
 
 # -- going on (D-201, D-202) ------------------------------------------------------------------
 
@@ -286,7 +286,9 @@ async def test_token_that_another_world_has_by_now_is_a_conflict(emulator: InPro
     assert "the world other has a token of the snapshot" in refused.json["error"]
     assert account.token not in refused.json["error"]
     assert emulator.image() == before
-    assert world_of(emulator.emulation.worlds, account.token) is other
+    found = emulator.emulation.worlds.by_token(account.token)
+    assert found is not None
+    assert found.world is other
 
 
 async def _seeded(emulator: InProcess) -> bytes:

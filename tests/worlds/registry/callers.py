@@ -30,12 +30,6 @@ async def create(worlds: Worlds, world_id: str = "", **wanted: Any) -> World:
     )
 
 
-def world_of(worlds: Worlds, token: str) -> World | None:
-    """The world that a token finds."""
-    found = worlds.by_token(token)
-    return None if found is None else found.world
-
-
 def by(duration_ms: int) -> AdvanceRequest:
     return AdvanceRequest(by_ms=duration_ms, to_ms=None)
 

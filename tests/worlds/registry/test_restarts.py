@@ -20,20 +20,7 @@ from emulator.worlds.registry import Worlds
 from emulator.worlds.setup import DEFAULT
 from tests.harness.emulators import EPOCH, EPOCH_MS, InProcess, in_process
 from tests.harness.loops import PATIENCE_S, cancelled, on_loop, spawn, turns
-from tests.worlds.registry.callers import (
-    FAST,
-    HASTY,
-    HOOK,
-    HOUR,
-    MINUTE,
-    Caller,
-    Gate,
-    by,
-    create,
-    delivered,
-    receiver,
-    world_of,
-)
+from tests.worlds.registry.callers import FAST, HASTY, HOOK, HOUR, MINUTE, Caller, Gate, by, create, delivered, receiver
 
 
 async def run_and_leave(db: str, **settings: Any) -> None:
@@ -57,7 +44,9 @@ async def test_worlds_come_back_after_a_restart_and_deleted_ones_do_not(tmp_path
         worlds = emulator.emulation.worlds
         assert {world.id for world in worlds.all()} == {DEFAULT, "kept"}
         kept = Caller(emulator, worlds.get("kept"))
-        assert world_of(worlds, kept.world.account().token) is kept.world
+        found = worlds.by_token(kept.world.account().token)
+        assert found is not None
+        assert found.world is kept.world
         assert (await emulator.world.clock.status()).now_ms == EPOCH_MS + 30 * MINUTE
         assert (await kept.world.clock.status()).now_ms == EPOCH_MS
         assert len(await kept.deliveries()) == 1

@@ -14,18 +14,25 @@ import pytest
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.state import StateView
 from emulator.engine.driver import Driver
+from emulator.worlds import callers
 from emulator.worlds.callers import Callers
 from emulator.worlds.registry import Worlds
 from emulator.worlds.setup import DEFAULT, accounts_of
 from emulator.worlds.world import World
 from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
-from tests.worlds.registry.callers import Caller, create, world_of
+from tests.worlds.registry.callers import Caller, create
 
 
 def secrets(world: World) -> set[str]:
     account = world.account()
     return {account.id, account.token, account.read_only_token, account.signing_keys.current, *world.login}
+
+
+def found(worlds: Worlds, token: str) -> callers.Caller:
+    caller = worlds.by_token(token)
+    assert caller is not None
+    return caller
 
 
 @with_emulator()
@@ -36,11 +43,9 @@ async def test_credentials_are_unique_across_worlds_of_the_same_seed(emulator: I
     assert len(set.union(*(secrets(world) for world in made))) == sum(len(secrets(world)) for world in made)
     for world in made:
         account = world.account()
-        by_token, by_read_only = worlds.by_token(account.token), worlds.by_token(account.read_only_token)
-        assert by_token is not None
-        assert by_read_only is not None
-        assert (by_token.world, by_token.is_read_only) == (world, False)
-        assert (by_read_only.world, by_read_only.is_read_only) == (world, True)
+        for token, is_read_only in ((account.token, False), (account.read_only_token, True)):
+            caller = found(worlds, token)
+            assert (caller.world, caller.is_read_only) == (world, is_read_only)
         assert worlds.by_login(*world.login) is world
     assert worlds.by_token("nobody's") is None
     assert worlds.by_login(made[0].login[0], made[1].login[1]) is None
@@ -89,9 +94,7 @@ async def test_a_changed_token_is_found_at_once_and_the_old_one_is_nobodys(emula
     assert worlds.by_token("chosen") is not None
     await world.reset()
     assert worlds.by_token("chosen") is None
-    found = worlds.by_token(first.token)
-    assert found is not None
-    assert found.account_id == first.id
+    assert found(worlds, first.token).account_id == first.id
 
 
 @on_loop
@@ -118,7 +121,7 @@ async def test_a_token_of_a_world_that_has_ended_says_so(emulator: InProcess) ->
     worlds = emulator.emulation.worlds
     world = await create(worlds, "test_reminder")
     token, login = world.account().token, world.login
-    assert world_of(worlds, token) is world
+    assert found(worlds, token).world is world
 
     await worlds.delete("test_reminder")
 
@@ -133,7 +136,7 @@ async def test_a_token_of_a_world_that_has_ended_says_so(emulator: InProcess) ->
     # Nothing of it is kept for the next one of that name, which has the same token.
     again = await create(worlds, "test_reminder")
     assert again.account().token == token
-    assert world_of(worlds, token) is again
+    assert found(worlds, token).world is again
 
 
 @with_emulator()
