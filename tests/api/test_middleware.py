@@ -30,46 +30,43 @@ def login(emulator: InProcess) -> Headers:
 # -- foreign pages ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("headers", "named"),
-    [
+@with_emulator()
+async def test_a_foreign_page_can_use_no_api(emulator: InProcess) -> None:
+    """D-270: the default token, which every page knows, is no help."""
+    before = emulator.image()
+    for headers, named in (
         ({"Origin": EVIL}, "--allow-origin"),
         ({"Origin": "http://localhost:3000"}, "--allow-origin"),
         ({"Origin": "null"}, "--allow-origin"),
         ({"Origin": "http://127.0.0.1:8080", "Host": "evil.example"}, "--public-host"),
         ({"Host": "evil.example"}, "--public-host"),
-    ],
-)
-@with_emulator()
-async def test_a_foreign_page_can_use_no_api(emulator: InProcess, headers: dict[str, str], named: str) -> None:
-    """D-270: the default token, which every page knows, is no help."""
-    before = emulator.image()
-    for method, target in (
-        ("POST", f"/v2/publish/{URL}?queue_token={emulator.token}"),
-        ("GET", "/v2/keys"),
-        ("GET", "/v2/queue/users"),
-        ("GET", "/nowhere"),
-        ("GET", "/"),
-        ("OPTIONS", "/v2/keys"),
     ):
-        answer = await emulator.call(method, target, headers)
-        assert answer.status == 403, (method, target)
-        # The page at the root is the emulator's own, and says what to do next (D-747).
-        assert answer.json.keys() == ({"error", "next"} if target == "/" else {"error"})
-        assert named in answer.json["error"]
-        assert "access-control-allow-origin" not in answer.headers
-    assert emulator.image() == before
+        for method, target in (
+            ("POST", f"/v2/publish/{URL}?queue_token={emulator.token}"),
+            ("GET", "/v2/keys"),
+            ("GET", "/v2/queue/users"),
+            ("GET", "/nowhere"),
+            ("GET", "/"),
+            ("OPTIONS", "/v2/keys"),
+        ):
+            answer = await emulator.call(method, target, headers)
+            assert answer.status == 403, (method, target)
+            # The page at the root is the emulator's own, and says what to do next (D-747).
+            assert answer.json.keys() == ({"error", "next"} if target == "/" else {"error"})
+            assert named in answer.json["error"]
+            assert "access-control-allow-origin" not in answer.headers
+        assert emulator.image() == before, headers
 
 
-@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-origin", 200), ("none", 200)])
 @with_emulator()
-async def test_a_cross_site_request_is_refused_everywhere(emulator: InProcess, site: str, status: int) -> None:
+async def test_a_cross_site_request_is_refused_everywhere(emulator: InProcess) -> None:
     """D-150, D-270: browsers send no Origin with a picture or a frame."""
-    for target in ("/v2/keys", "/_emulator/clock"):
-        answer = await emulator.get(target, {"Sec-Fetch-Site": site})
-        assert answer.status == status, target
-    answer = await emulator.get("/v2/queue/users", (("Sec-Fetch-Site", site), *login(emulator)), token=None)
-    assert answer.status == status
+    for site, status in (("cross-site", 403), ("same-origin", 200), ("none", 200)):
+        for target in ("/v2/keys", "/_emulator/clock"):
+            answer = await emulator.get(target, {"Sec-Fetch-Site": site})
+            assert answer.status == status, target
+        answer = await emulator.get("/v2/queue/users", (("Sec-Fetch-Site", site), *login(emulator)), token=None)
+        assert answer.status == status, site
 
 
 @with_emulator()
@@ -236,9 +233,10 @@ async def test_a_forwarded_address_is_not_believed_by_default(emulator: InProces
         assert await caller_ip(emulator, (("X-Forwarded-For", "198.51.100.1"),), client) == client
 
 
-@pytest.mark.parametrize(
-    ("client", "forwarded", "expected"),
-    [
+@with_emulator(trust_proxy=("10.0.0.0/8", "fd00::1"))
+async def test_a_forwarded_address_of_a_trusted_proxy_is_the_callers(emulator: InProcess) -> None:
+    """D-272."""
+    for client, forwarded, expected in (
         ("10.0.0.2", ("198.51.100.1",), "198.51.100.1"),
         ("10.0.0.2", ("6.6.6.6, 198.51.100.1",), "198.51.100.1"),
         ("10.0.0.2", ("198.51.100.1, 10.0.0.3, 10.9.9.9",), "198.51.100.1"),
@@ -252,12 +250,6 @@ async def test_a_forwarded_address_is_not_believed_by_default(emulator: InProces
         ("10.0.0.2", (), "10.0.0.2"),
         ("192.0.2.9", ("198.51.100.1",), "192.0.2.9"),
         ("fd00::1", ("198.51.100.1",), "198.51.100.1"),
-    ],
-)
-@with_emulator(trust_proxy=("10.0.0.0/8", "fd00::1"))
-async def test_a_forwarded_address_of_a_trusted_proxy_is_the_callers(
-    emulator: InProcess, client: str, forwarded: tuple[str, ...], expected: str
-) -> None:
-    """D-272."""
-    headers = tuple(("X-Forwarded-For", each) for each in forwarded)
-    assert await caller_ip(emulator, headers, client) == expected
+    ):
+        headers = tuple(("X-Forwarded-For", each) for each in forwarded)
+        assert await caller_ip(emulator, headers, client) == expected, client

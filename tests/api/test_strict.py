@@ -139,24 +139,20 @@ MISTAKES_IN_A_BODY: dict[str, tuple[str, object, str]] = {
 }
 
 
-@pytest.mark.parametrize(("call", "headers", "said"), MISTAKES.values(), ids=list(MISTAKES))
 @with_emulator(strict=True)
-async def test_a_mistake_is_named_with_what_was_meant(
-    emulator: InProcess, call: str, headers: dict[str, str], said: str
-) -> None:
-    method, target = call.split(" ")
-    told = await mismatch(emulator, method, target, headers)
-    assert f"request: {said}" in told.split(" | ")
+async def test_a_mistake_is_named_with_what_was_meant(emulator: InProcess) -> None:
+    for name, (call, headers, said) in MISTAKES.items():
+        method, target = call.split(" ")
+        told = await mismatch(emulator, method, target, headers)
+        assert f"request: {said}" in told.split(" | "), name
 
 
-@pytest.mark.parametrize(("call", "body", "said"), MISTAKES_IN_A_BODY.values(), ids=list(MISTAKES_IN_A_BODY))
 @with_emulator(strict=True)
-async def test_a_mistake_in_a_body_is_named_with_its_place(
-    emulator: InProcess, call: str, body: object, said: str
-) -> None:
-    method, target = call.split(" ")
-    told = await mismatch(emulator, method, target, body=body)
-    assert f"request: {said}" in told.split(" | ")
+async def test_a_mistake_in_a_body_is_named_with_its_place(emulator: InProcess) -> None:
+    for name, (call, body, said) in MISTAKES_IN_A_BODY.items():
+        method, target = call.split(" ")
+        told = await mismatch(emulator, method, target, body=body)
+        assert f"request: {said}" in told.split(" | "), name
 
 
 @with_emulator(strict=True)
@@ -265,21 +261,18 @@ NO_EFFECT: dict[str, tuple[str, dict[str, str], object, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("target", "headers", "body", "field", "said"), NO_EFFECT.values(), ids=list(NO_EFFECT))
 @with_emulator(strict=True)
-async def test_what_would_have_no_effect_is_refused_wherever_it_stands(
-    emulator: InProcess, target: str, headers: dict[str, str], body: object, field: str, said: str
-) -> None:
+async def test_what_would_have_no_effect_is_refused_wherever_it_stands(emulator: InProcess) -> None:
     """D-021 for a queue, D-325 for a run, D-074 for the id of a schedule."""
     before = emulator.image()
-    answer = await emulator.post(f"/v2/{target}", headers, body)
-
-    assert (answer.status, answer.json["field"]) == (400, field)
-    assert said in answer.headers[HEADER]
-    if said == QUEUED:
-        assert f"header {field.rpartition('.')[2]}: {said}" in answer.headers[HEADER]
-    if said == OF_A_RUN:
-        assert "queued" not in answer.headers[HEADER]
+    for name, (target, headers, body, field, said) in NO_EFFECT.items():
+        answer = await emulator.post(f"/v2/{target}", headers, body)
+        assert (answer.status, answer.json["field"]) == (400, field), name
+        assert said in answer.headers[HEADER], name
+        if said == QUEUED:
+            assert f"header {field.rpartition('.')[2]}: {said}" in answer.headers[HEADER], name
+        if said == OF_A_RUN:
+            assert "queued" not in answer.headers[HEADER], name
     assert emulator.image() == before
 
 

@@ -171,9 +171,11 @@ async def test_bulk_retry_answers_201_and_an_empty_cursor(emulator: InProcess) -
     assert (gone.status, gone.json) == (200, {"deleted": 0})
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+@with_emulator()
+async def test_filters_that_match_nothing_select_nothing(emulator: InProcess) -> None:
+    await broken(emulator)
+    await fail(emulator)
+    for query in (
         "messageId=msg_x",
         "url=https://nobody.test",
         "topicName=g",
@@ -186,21 +188,21 @@ async def test_bulk_retry_answers_201_and_an_empty_cursor(emulator: InProcess) -
         "fromDate=1767225600001",
         "toDate=1",
         "source=workflow",
-    ],
-)
+    ):
+        assert await entries(emulator, f"?{query}") == [], query
+        assert (await emulator.post(f"/v2/dlq/retry?{query}")).json == {"cursor": "", "responses": []}, query
+        assert (await emulator.delete(f"/v2/dlq?{query}")).json == {"deleted": 0}, query
+        assert len(await entries(emulator)) == 1, query
+
+
 @with_emulator()
-async def test_filters_that_match_nothing_select_nothing(emulator: InProcess, query: str) -> None:
+async def test_filters_and_order_of_the_list(emulator: InProcess) -> None:
+    await emulator.rule(f"{DOWN}/c", respond={"status": 500})
     await broken(emulator)
-    await fail(emulator)
-    assert await entries(emulator, f"?{query}") == []
-    assert (await emulator.post(f"/v2/dlq/retry?{query}")).json == {"cursor": "", "responses": []}
-    assert (await emulator.delete(f"/v2/dlq?{query}")).json == {"deleted": 0}
-    assert len(await entries(emulator)) == 1
-
-
-@pytest.mark.parametrize(
-    ("query", "paths"),
-    [
+    await fail(emulator, "/a", {"Svc-Label": "red"})
+    await fail(emulator, "/b")
+    await emulator.post(f"/v2/enqueue/q/{DOWN}/c", {"Svc-Retries": "0"})
+    for query, paths in (
         ("responseStatus=502", "ab"),
         ("responseStatus=502,500", "abc"),
         ("label=red", "a"),
@@ -213,16 +215,8 @@ async def test_filters_that_match_nothing_select_nothing(emulator: InProcess, qu
         ("count=1", "a"),
         ("count=1&order=latestFirst", "c"),
         ("api=llm", "abc"),
-    ],
-)
-@with_emulator()
-async def test_filters_and_order_of_the_list(emulator: InProcess, query: str, paths: str) -> None:
-    await emulator.rule(f"{DOWN}/c", respond={"status": 500})
-    await broken(emulator)
-    await fail(emulator, "/a", {"Svc-Label": "red"})
-    await fail(emulator, "/b")
-    await emulator.post(f"/v2/enqueue/q/{DOWN}/c", {"Svc-Retries": "0"})
-    assert "".join(entry["url"][-1] for entry in await entries(emulator, f"?{query}")) == paths
+    ):
+        assert "".join(entry["url"][-1] for entry in await entries(emulator, f"?{query}")) == paths, query
 
 
 @with_emulator()

@@ -132,9 +132,14 @@ async def test_events_are_shown_as_long_as_the_account_retains_them(
     assert await states(emulator) == []
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+@with_emulator()
+async def test_filters_of_the_log(emulator: InProcess) -> None:
+    await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": "https://g.test/"}]})
+    await emulator.publish("https://a.test/1", {"Svc-Label": "red"})
+    await emulator.publish("https://b.test/1", {"Svc-Label": "blue", "Svc-Flow-Control-Key": "k"})
+    await emulator.post("/v2/publish/g")
+    await emulator.post("/v2/enqueue/q/https://c.test/2")
+    for query, found in (
         ("label=red", 1),
         ("label=red&label=blue", 2),
         ("label=red,blue", 2),
@@ -154,17 +159,9 @@ async def test_events_are_shown_as_long_as_the_account_retains_them(
         ("state=CANCELLED", 0),
         ("messageIds=msg_a&messageIds=msg_b", 0),
         ("unknown=1", 4),
-    ],
-)
-@with_emulator()
-async def test_filters_of_the_log(emulator: InProcess, query: str, found: int) -> None:
-    await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": "https://g.test/"}]})
-    await emulator.publish("https://a.test/1", {"Svc-Label": "red"})
-    await emulator.publish("https://b.test/1", {"Svc-Label": "blue", "Svc-Flow-Control-Key": "k"})
-    await emulator.post("/v2/publish/g")
-    await emulator.post("/v2/enqueue/q/https://c.test/2")
-    events = (await emulator.get(f"/v2/events?{query}")).json["events"]
-    assert len({event["messageId"] for event in events}) == found
+    ):
+        events = (await emulator.get(f"/v2/events?{query}")).json["events"]
+        assert len({event["messageId"] for event in events}) == found, query
 
 
 # -- messages with their events ---------------------------------------------------------------

@@ -154,9 +154,11 @@ async def test_default_headers_of_a_group_apply_to_every_publish(emulator: InPro
     assert (await emulator.call("PATCH", "/v2/topics/g", (), {"headers": {}})).json.keys().isdisjoint({"headers"})
 
 
-@pytest.mark.parametrize(
-    ("method", "target", "body", "field"),
-    [
+@with_emulator()
+async def test_wrong_bodies_and_names_are_400_and_change_nothing(emulator: InProcess) -> None:
+    await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": URL}]})
+    before = emulator.image()
+    for method, target, body, field in (
         ("POST", "/v2/topics/a b/endpoints", {"endpoints": [{"url": URL}]}, "url_group_name"),
         ("POST", "/v2/topics/g/endpoints", {"endpoints": [{"url": URL}, {"name": "x"}]}, "endpoints[1].url"),
         ("DELETE", "/v2/topics/g/endpoints", {"endpoints": [{}]}, "endpoints[0]"),
@@ -170,18 +172,11 @@ async def test_default_headers_of_a_group_apply_to_every_publish(emulator: InPro
         ("POST", "/v2/queues/a b/pause", b"", "queueName"),
         ("GET", "/v2/queues/%F0%9F%98%80", b"", "queueName"),
         ("POST", f"/v2/enqueue/{'q' * 257}/{URL}", b"", "queueName"),
-    ],
-)
-@with_emulator()
-async def test_wrong_bodies_and_names_are_400_and_change_nothing(
-    emulator: InProcess, method: str, target: str, body: object, field: str
-) -> None:
-    await emulator.post("/v2/topics/g/endpoints", (), {"endpoints": [{"url": URL}]})
-    before = emulator.image()
-    answer = await emulator.call(method, target.replace(" ", "%20"), (), body)
-    assert (answer.status, answer.json.get("field")) == (400, field), answer.body
-    assert answer.json["error"].startswith(f"{field}: ")
-    assert emulator.image() == before
+    ):
+        answer = await emulator.call(method, target.replace(" ", "%20"), (), body)
+        assert (answer.status, answer.json.get("field")) == (400, field), answer.body
+        assert answer.json["error"].startswith(f"{field}: "), target
+        assert emulator.image() == before, target
 
 
 @with_emulator()

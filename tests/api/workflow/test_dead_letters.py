@@ -121,9 +121,13 @@ async def test_many_are_deleted_a_page_at_a_time(emulator: InProcess) -> None:
     assert (first.json["deleted"], "cursor" in first.json) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+@with_emulator()
+async def test_filters_choose_dead_letters(emulator: InProcess) -> None:
+    """D-386."""
+    await failed_with_function(emulator, "wfr_told", 200)
+    await emulator.advance("60s")
+    await failed_with_function(emulator, "wfr_untold", 503)
+    for query, found in (
         ("", ["wfr_told", "wfr_untold"]),
         ("workflowRunId=wfr_told", ["wfr_told"]),
         (f"workflowUrl={FLOW}", ["wfr_told", "wfr_untold"]),
@@ -141,16 +145,9 @@ async def test_many_are_deleted_a_page_at_a_time(emulator: InProcess) -> None:
         ("topicName=g", []),
         ("queueName=q", []),
         ("scheduleId=s", []),
-    ],
-)
-@with_emulator()
-async def test_filters_choose_dead_letters(emulator: InProcess, query: str, found: list[str]) -> None:
-    """D-386."""
-    await failed_with_function(emulator, "wfr_told", 200)
-    await emulator.advance("60s")
-    await failed_with_function(emulator, "wfr_untold", 503)
-    messages: Any = (await emulator.get(f"/v2/workflows/dlq?{query}")).json["messages"]
-    assert [each["workflowRunId"] for each in messages] == found
+    ):
+        messages: Any = (await emulator.get(f"/v2/workflows/dlq?{query}")).json["messages"]
+        assert [each["workflowRunId"] for each in messages] == found, query
 
 
 @pytest.mark.parametrize(

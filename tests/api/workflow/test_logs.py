@@ -277,9 +277,11 @@ async def three_runs(emulator: Any) -> list[Flow]:
     return flows
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+@with_emulator()
+async def test_filters_choose_runs(emulator: InProcess) -> None:
+    """D-386."""
+    await three_runs(emulator)
+    for query, found in (
         ("", [2, 1, 0]),
         ("workflowRunId=wfr_1&workflowRunId=wfr_2", [2, 1]),
         (f"workflowUrl={FLOW}", [2, 1, 0]),
@@ -296,14 +298,9 @@ async def three_runs(emulator: Any) -> list[Flow]:
         (f"toDate={EPOCH_MS}", [1, 0]),
         (f"workflowRuns=wfr_0@{EPOCH_MS},wfr_2@{EPOCH_MS}&state=RUN_FAILED", [0]),
         ("groupBy=workflowRunId&count=1", [2]),
-    ],
-)
-@with_emulator()
-async def test_filters_choose_runs(emulator: InProcess, query: str, found: list[int]) -> None:
-    """D-386."""
-    await three_runs(emulator)
-    answer = await emulator.get(f"/v2/workflows/events?{query}")
-    assert [run["workflowRunId"] for run in answer.json["runs"]] == [f"wfr_{number}" for number in found]
+    ):
+        answer = await emulator.get(f"/v2/workflows/events?{query}")
+        assert [run["workflowRunId"] for run in answer.json["runs"]] == [f"wfr_{number}" for number in found], query
 
 
 @with_emulator()
@@ -357,32 +354,29 @@ async def test_sleeps_are_shown_in_milliseconds(
     assert step[shown[0]] == shown[1]
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("state=STEP_PROGRESS", [1]),
-        ("state=STEP_PROGRESS&state=RUN_SUCCESS", [1, 0]),
-        ("state=STEP_SUCCESS", [2, 1, 0]),
-        ("state=STEP_SUCCESS&count=2", [2, 1]),
-        ("state=step_failed", []),
-    ],
-)
 @with_emulator()
-async def test_runs_are_found_by_the_states_of_their_steps(emulator: InProcess, query: str, found: list[int]) -> None:
+async def test_runs_are_found_by_the_states_of_their_steps(emulator: InProcess) -> None:
     """D-523."""
     flows = [Flow(emulator, f"wfr_{number}") for number in range(3)]
     for flow in flows:
         await flow.start()
     await flows[0].finish()
     await flows[1].sleep(1, "nap", 60)
-    answer = (await emulator.get(f"/v2/workflows/logs?{query}")).json
-    assert [run["workflowRunId"] for run in answer["runs"]] == [f"wfr_{number}" for number in found]
-    if "count" in query:
-        rest = (await emulator.get(f"/v2/workflows/logs?{query}&cursor={answer['cursor']}")).json
-        assert [run["workflowRunId"] for run in rest["runs"]] == ["wfr_0"]
-        assert "cursor" not in rest
-    else:
-        assert "cursor" not in answer
+    for query, found in (
+        ("state=STEP_PROGRESS", [1]),
+        ("state=STEP_PROGRESS&state=RUN_SUCCESS", [1, 0]),
+        ("state=STEP_SUCCESS", [2, 1, 0]),
+        ("state=STEP_SUCCESS&count=2", [2, 1]),
+        ("state=step_failed", []),
+    ):
+        answer = (await emulator.get(f"/v2/workflows/logs?{query}")).json
+        assert [run["workflowRunId"] for run in answer["runs"]] == [f"wfr_{number}" for number in found], query
+        if "count" in query:
+            rest = (await emulator.get(f"/v2/workflows/logs?{query}&cursor={answer['cursor']}")).json
+            assert [run["workflowRunId"] for run in rest["runs"]] == ["wfr_0"]
+            assert "cursor" not in rest
+        else:
+            assert "cursor" not in answer
 
 
 @with_emulator()
@@ -395,9 +389,9 @@ async def test_logs_of_runs_begin_at_an_instant_and_list_up_to_1000(emulator: In
     assert [run["workflowRunId"] for run in until] == ["wfr_1", "wfr_0"]
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
+@with_emulator()
+async def test_wrong_input_names_the_parameter(emulator: InProcess) -> None:
+    for query, field in (
         ("count=0", "count"),
         ("count=1001", "count"),
         ("cursor=x", "cursor"),
@@ -412,9 +406,6 @@ async def test_logs_of_runs_begin_at_an_instant_and_list_up_to_1000(emulator: In
         ("groupBy=messageId", "groupBy"),
         ("workflowRunId=", "workflowRunId"),
         ("urls=x", "urls"),
-    ],
-)
-@with_emulator()
-async def test_wrong_input_names_the_parameter(emulator: InProcess, query: str, field: str) -> None:
-    answer = await emulator.get(f"/v2/workflows/logs?{query}")
-    assert (answer.status, answer.json["field"]) == (400, field)
+    ):
+        answer = await emulator.get(f"/v2/workflows/logs?{query}")
+        assert (answer.status, answer.json["field"]) == (400, field), query

@@ -99,9 +99,10 @@ async def test_a_second_init_is_a_duplicate_and_a_step_too_late_is_400(emulator:
     assert (late.status, late.json) == (400, {"error": f"workflow run {RUN} has ended, or never began"})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+@with_emulator()
+async def test_wrong_values_of_a_message_of_a_run_are_412(emulator: InProcess) -> None:
+    """D-364."""
+    for name, value in (
         ("Svc-Retries", "many"),
         ("Svc-Retries", "1000"),
         ("Svc-Delay", "5x"),
@@ -109,24 +110,21 @@ async def test_a_second_init_is_a_duplicate_and_a_step_too_late_is_400(emulator:
         ("Svc-Workflow-Url", "nowhere"),
         ("Svc-Workflow-Init", "maybe"),
         ("Svc-Failure-Callback-Retries", "many"),
-    ],
-)
+    ):
+        given = {**headers(init=True), "Svc-Failure-Callback": FLOW, name: value}
+        alone = await emulator.post(f"/v2/publish/{FLOW}", given)
+        assert (alone.status, alone.json["field"]) == (412, name), name
+        in_batch = await emulator.post(
+            "/v2/batch", body=[{"destination": "https://other.test"}, {"destination": FLOW, "headers": given}]
+        )
+        assert (in_batch.status, in_batch.json["field"]) == (412, name), name
+        assert await emulator.deliveries() == [], name
+
+
 @with_emulator()
-async def test_wrong_values_of_a_message_of_a_run_are_412(emulator: InProcess, name: str, value: str) -> None:
+async def test_a_run_that_is_named_in_the_query_is_a_run(emulator: InProcess) -> None:
     """D-364."""
-    given = {**headers(init=True), "Svc-Failure-Callback": FLOW, name: value}
-    alone = await emulator.post(f"/v2/publish/{FLOW}", given)
-    assert (alone.status, alone.json["field"]) == (412, name)
-    in_batch = await emulator.post(
-        "/v2/batch", body=[{"destination": "https://other.test"}, {"destination": FLOW, "headers": given}]
-    )
-    assert (in_batch.status, in_batch.json["field"]) == (412, name)
-    assert await emulator.deliveries() == []
-
-
-@pytest.mark.parametrize(
-    ("target", "status", "field"),
-    [
+    for target, status, field in (
         (f"/v2/publish/{FLOW}?svc-workflow-runid={'a' * 257}", 412, "svc-workflow-runid"),
         (f"/v2/publish/{FLOW}?Svc-Workflow-RunId=wfr_1&svc-retries=x", 412, "svc-retries"),
         ("/v2/publish/nowhere!?svc-workflow-runid=wfr_1", 412, "destination"),
@@ -134,16 +132,10 @@ async def test_wrong_values_of_a_message_of_a_run_are_412(emulator: InProcess, n
         ("/v2/wait/event?svc-workflow-runid=wfr_1&svc-delay=x", 412, "svc-delay"),
         # An empty value says nothing, so these name no run.
         (f"/v2/publish/{FLOW}?svc-workflow-runid=&svc-retries=x", 400, "svc-retries"),
-    ],
-)
-@with_emulator()
-async def test_a_run_that_is_named_in_the_query_is_a_run(
-    emulator: InProcess, target: str, status: int, field: str
-) -> None:
-    """D-364."""
-    answer = await emulator.post(target, (), "{}")
-    assert (answer.status, answer.json["field"]) == (status, field)
-    assert await emulator.deliveries() == []
+    ):
+        answer = await emulator.post(target, (), "{}")
+        assert (answer.status, answer.json["field"]) == (status, field), target
+        assert await emulator.deliveries() == [], target
 
 
 @with_emulator()

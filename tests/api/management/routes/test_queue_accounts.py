@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.api.management.routes.calls import UUID, get, manage, post
 from tests.harness.emulators import EPOCH_MS, InProcess, with_emulator
 
@@ -85,9 +83,10 @@ async def test_budget_production_pack_and_team_are_recorded(emulator: InProcess)
     assert (await get(emulator, "/v2/queue/user"))["prod_pack_enabled"] is False
 
 
-@pytest.mark.parametrize(
-    ("method", "target", "body", "field"),
-    [
+@with_emulator()
+async def test_wrong_input_about_an_account_is_named(emulator: InProcess) -> None:
+    before = emulator.image()
+    for method, target, body, field in (
         ("POST", "set-plan/{id}", {}, "plan_name"),
         ("POST", "set-plan/{id}", {"plan_name": "free"}, "plan_name"),
         ("PATCH", "update-budget/{id}", {}, "budget"),
@@ -95,17 +94,11 @@ async def test_budget_production_pack_and_team_are_recorded(emulator: InProcess)
         ("POST", "move-to-team", {"queue_id": "x"}, "target_team_id"),
         ("POST", "move-to-team", {"target_team_id": "x"}, "queue_id"),
         ("POST", "move-to-team", {"queue_id": "", "target_team_id": "x"}, "queue_id"),
-    ],
-)
-@with_emulator()
-async def test_wrong_input_about_an_account_is_named(
-    emulator: InProcess, method: str, target: str, body: object, field: str
-) -> None:
-    before = emulator.image()
-    path = f"/v2/queue/{target.format(id=emulator.world.account().id)}"
-    answer = await manage(emulator, method, path, body)
-    assert (answer.status, answer.json["field"]) == (400, field)
-    assert emulator.image() == before
+    ):
+        path = f"/v2/queue/{target.format(id=emulator.world.account().id)}"
+        answer = await manage(emulator, method, path, body)
+        assert (answer.status, answer.json["field"]) == (400, field), target
+        assert emulator.image() == before, target
 
 
 @with_emulator()

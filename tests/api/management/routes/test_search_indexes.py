@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.api.management.routes.calls import GOOD, POINT, UUID, get, manage, post
 from tests.harness.emulators import EPOCH_MS, InProcess, with_emulator
 
@@ -47,24 +45,21 @@ async def test_two_indexes_may_have_one_name(emulator: InProcess) -> None:
     assert first["id"] != second["id"]
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
+@with_emulator()
+async def test_wrong_input_on_create_is_400_and_names_the_field(emulator: InProcess) -> None:
+    before = emulator.image()
+    for body, field in (
         *(({key: value for key, value in GOOD.items() if key != name}, name) for name in GOOD),
-        ({**GOOD, "name": "x" * 257}, "name"),
-        ({**GOOD, "type": "fixed"}, "type"),
+        (GOOD | {"name": "x" * 257}, "name"),
+        (GOOD | {"type": "fixed"}, "type"),
         (b"{", "body"),
         (b'{"name": "\xff"}', "body"),
-    ],
-)
-@with_emulator()
-async def test_wrong_input_on_create_is_400_and_names_the_field(emulator: InProcess, body: object, field: str) -> None:
-    before = emulator.image()
-    answer = await manage(emulator, "POST", "/v2/search", body)
-    assert (answer.status, answer.json["field"]) == (400, field)
-    assert answer.json["error"].startswith(f"{field}: ")
-    assert answer.json.keys() == {"error", "field"}
-    assert emulator.image() == before
+    ):
+        answer = await manage(emulator, "POST", "/v2/search", body)
+        assert (answer.status, answer.json["field"]) == (400, field), body
+        assert answer.json["error"].startswith(f"{field}: "), body
+        assert answer.json.keys() == {"error", "field"}, body
+        assert emulator.image() == before, body
 
 
 @with_emulator()
@@ -103,9 +98,10 @@ async def test_an_index_is_renamed_transferred_given_new_tokens_and_deleted(emul
     assert index["id"] not in emulator.world.credentials().search_index_ids
 
 
-@pytest.mark.parametrize(
-    ("action", "body", "field"),
-    [
+@with_emulator()
+async def test_wrong_input_on_rename_and_transfer_is_named(emulator: InProcess) -> None:
+    index_id = emulator.world.credentials().search_index_ids[0]
+    for action, body, field in (
         ("rename", {}, "name"),
         ("rename", {"name": ""}, "name"),
         ("rename", {"name": 7}, "name"),
@@ -113,12 +109,6 @@ async def test_an_index_is_renamed_transferred_given_new_tokens_and_deleted(emul
         ("transfer", {}, "target_account"),
         ("transfer", {"target_account": None}, "target_account"),
         ("transfer", b"nope", "body"),
-    ],
-)
-@with_emulator()
-async def test_wrong_input_on_rename_and_transfer_is_named(
-    emulator: InProcess, action: str, body: object, field: str
-) -> None:
-    index_id = emulator.world.credentials().search_index_ids[0]
-    answer = await manage(emulator, "POST", f"/v2/search/{index_id}/{action}", body)
-    assert (answer.status, answer.json["field"]) == (400, field)
+    ):
+        answer = await manage(emulator, "POST", f"/v2/search/{index_id}/{action}", body)
+        assert (answer.status, answer.json["field"]) == (400, field), action
