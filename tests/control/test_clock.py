@@ -6,24 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from msgspec.structs import replace
 
-from emulator.control.clock import advance_view, clock_view, drain_view, read_advance, read_clock_change, read_drain
+from emulator.control.clock import read_advance, read_clock_change, read_drain
 from emulator.core.errors import InvalidInput
 from emulator.queries.reports import (
-    AdvanceReport,
     AdvanceRequest,
     ClockChange,
-    ClockStatus,
     DrainRequest,
     Until,
     UntilCondition,
 )
 from emulator.wire.json_reader import Json
 from emulator.wire.times import parse_control_duration_ms
-from tests.harness.emulators import EPOCH_MS, InProcess, http_scope, in_process
+from tests.harness.emulators import EPOCH_MS, InProcess, http_scope, in_process, with_emulator
 from tests.harness.loops import on_loop
 
 URL = "https://api.test/hook"
@@ -51,26 +47,25 @@ async def given_up(emulator: InProcess, path: str, body: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("path", ["advance", "drain"])
-@on_loop
-async def test_a_move_ends_with_its_client_where_it_has_come_to(path: str) -> None:
+@with_emulator()
+async def test_a_move_ends_with_its_client_where_it_has_come_to(emulator: InProcess, path: str) -> None:
     """D-323."""
-    async with in_process() as emulator:
-        await emulator.rule(URL, respond={"status": 500})
-        await emulator.post(
-            f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Retries": "20", "Svc-Retry-Delay": "86400000"}
-        )
+    await emulator.rule(URL, respond={"status": 500})
+    await emulator.post(
+        f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Retries": "20", "Svc-Retry-Delay": "86400000"}
+    )
 
-        body = {"by": "36500d"} if path == "advance" else {"horizon": "36500d"}
-        await emulator.publish(URL, {"Svc-Retries": "20", "Svc-Retry-Delay": "86400000"})
-        answer = await given_up(emulator, path, body)
+    body = {"by": "36500d"} if path == "advance" else {"horizon": "36500d"}
+    await emulator.publish(URL, {"Svc-Retries": "20", "Svc-Retry-Delay": "86400000"})
+    answer = await given_up(emulator, path, body)
 
-        clock = (await emulator.control("GET", "/clock")).json
-        assert EPOCH_MS < clock["now_ms"] < EPOCH_MS + CENTURY
-        assert answer["error"] == f"the move was given up, the clock stands at {clock['now']}"
-        told = await emulator.control("GET", "/stream?follow=false")
-        assert f'"now_ms":{clock["now_ms"]}' in told.body.decode()
-        further = await emulator.control("POST", "/clock/advance", {"by": "1m"})
-        assert further.json["to_ms"] == clock["now_ms"] + 60_000
+    clock = (await emulator.control("GET", "/clock")).json
+    assert EPOCH_MS < clock["now_ms"] < EPOCH_MS + CENTURY
+    assert answer["error"] == f"the move was given up, the clock stands at {clock['now']}"
+    told = await emulator.control("GET", "/stream?follow=false")
+    assert f'"now_ms":{clock["now_ms"]}' in told.body.decode()
+    further = await emulator.control("POST", "/clock/advance", {"by": "1m"})
+    assert further.json["to_ms"] == clock["now_ms"] + 60_000
 
 
 # -- undoable advances -------------------------------------------------------------------------
@@ -108,39 +103,37 @@ async def test_undoable_advances_are_taken_back_one_after_the_other(keeps: bool,
         assert (await emulator.control("GET", "/trace")).body == trace
 
 
-@on_loop
-async def test_jumps_and_drains_are_taken_back_like_advances() -> None:
+@with_emulator()
+async def test_jumps_and_drains_are_taken_back_like_advances(emulator: InProcess) -> None:
     """D-435."""
-    async with in_process() as emulator:
-        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
-        await emulator.publish(HOOK, {"Svc-Delay": "3h"})
-        for move, after in (("next", HOUR), ("drain", 3 * HOUR)):
-            assert (await emulator.control("POST", f"/clock/{move}", {"undoable": True})).status == 200
-            assert await now(emulator) == after
-        for before in (HOUR, 0):
-            assert (await emulator.control("POST", "/clock/undo")).status == 200
-            assert await now(emulator) == before
-        assert await emulator.deliveries() == []
+    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+    await emulator.publish(HOOK, {"Svc-Delay": "3h"})
+    for move, after in (("next", HOUR), ("drain", 3 * HOUR)):
+        assert (await emulator.control("POST", f"/clock/{move}", {"undoable": True})).status == 200
+        assert await now(emulator) == after
+    for before in (HOUR, 0):
+        assert (await emulator.control("POST", "/clock/undo")).status == 200
+        assert await now(emulator) == before
+    assert await emulator.deliveries() == []
 
 
-@on_loop
-async def test_an_advance_that_was_refused_and_those_before_a_reset_are_not_taken_back() -> None:
-    async with in_process() as emulator:
-        for wrong in ({"by": "soon"}, {"by": "1h", "undoable": 1}, {"by": "1h", "undoable": None}):
-            refused = await emulator.control("POST", "/clock/advance", {"undoable": True, **wrong})
-            assert refused.status == 400
-        refused = await emulator.control("POST", "/clock/advance", {"by": "9000000d", "undoable": True})
-        assert (refused.status, refused.json["field"]) == (400, "by")
-        refused = await emulator.control("POST", "/clock/advance", {"to": "2025-01-01", "undoable": True})
-        assert refused.status == 409
-        assert (await emulator.control("POST", "/clock/undo")).status == 409
+@with_emulator()
+async def test_an_advance_that_was_refused_and_those_before_a_reset_are_not_taken_back(emulator: InProcess) -> None:
+    for wrong in ({"by": "soon"}, {"by": "1h", "undoable": 1}, {"by": "1h", "undoable": None}):
+        refused = await emulator.control("POST", "/clock/advance", {"undoable": True, **wrong})
+        assert refused.status == 400
+    refused = await emulator.control("POST", "/clock/advance", {"by": "9000000d", "undoable": True})
+    assert (refused.status, refused.json["field"]) == (400, "by")
+    refused = await emulator.control("POST", "/clock/advance", {"to": "2025-01-01", "undoable": True})
+    assert refused.status == 409
+    assert (await emulator.control("POST", "/clock/undo")).status == 409
 
-        for path in ("/reset", "/snapshots/first/restore"):
-            await emulator.control("POST", "/snapshots", {"name": "first"})
-            await emulator.control("POST", "/clock/advance", {"by": "1h", "undoable": True})
-            assert (await emulator.control("POST", path)).status == 200
-            undone = await emulator.control("POST", "/clock/undo")
-            assert (undone.status, await now(emulator)) == (409, 0)
+    for path in ("/reset", "/snapshots/first/restore"):
+        await emulator.control("POST", "/snapshots", {"name": "first"})
+        await emulator.control("POST", "/clock/advance", {"by": "1h", "undoable": True})
+        assert (await emulator.control("POST", path)).status == 200
+        undone = await emulator.control("POST", "/clock/undo")
+        assert (undone.status, await now(emulator)) == (409, 0)
 
 
 # -- advancing until something is so -----------------------------------------------------------
@@ -161,103 +154,39 @@ async def test_an_advance_that_was_refused_and_those_before_a_reset_are_not_take
         pytest.param("2026-01-01T02:00:00Z", {}, "2h", True, None, 2, id="instant"),
     ],
 )
-@on_loop
+@with_emulator()
 async def test_an_advance_ends_at_the_first_instant_at_which_its_condition_is_so(
-    until: str, more: dict[str, Json], moved: str, reached: bool, stopped: str | None, deliveries: int
+    emulator: InProcess,
+    until: str,
+    more: dict[str, Json],
+    moved: str,
+    reached: bool,
+    stopped: str | None,
+    deliveries: int,
 ) -> None:
     """D-708."""
-    async with in_process() as emulator:
-        await emulator.rule("https://dead.test/*", respond={"status": 500})
-        names = {"ended": await emulator.publish(HOOK)}
-        await emulator.publish("https://dead.test/a", {"Svc-Retries": "1", "Svc-Retry-Delay": "10000"})
-        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
-        names["late"] = await emulator.publish(HOOK, {"Svc-Delay": "3h"})
-        answer = await emulator.control("POST", "/clock/advance", {"until": until.format_map(names), **more})
-        report = answer.json
-        found = (report["to_ms"] - report["from_ms"], report["reached"], report.get("stopped"), report["deliveries"])
-        assert found == (parse_control_duration_ms(moved), reached, stopped, deliveries)
+    await emulator.rule("https://dead.test/*", respond={"status": 500})
+    names = {"ended": await emulator.publish(HOOK)}
+    await emulator.publish("https://dead.test/a", {"Svc-Retries": "1", "Svc-Retry-Delay": "10000"})
+    await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+    names["late"] = await emulator.publish(HOOK, {"Svc-Delay": "3h"})
+    answer = await emulator.control("POST", "/clock/advance", {"until": until.format_map(names), **more})
+    report = answer.json
+    found = (report["to_ms"] - report["from_ms"], report["reached"], report.get("stopped"), report["deliveries"])
+    assert found == (parse_control_duration_ms(moved), reached, stopped, deliveries)
 
 
-@on_loop
-async def test_an_advance_until_a_run_has_ended_and_until_what_never_was() -> None:
+@with_emulator()
+async def test_an_advance_until_a_run_has_ended_and_until_what_never_was(emulator: InProcess) -> None:
     """D-708."""
-    async with in_process() as emulator:
-        for until in ("message msg_none", "run wfr_none"):
-            assert (await emulator.control("POST", "/clock/advance", {"until": until})).status == 404
-        headers = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Workflow-Url": HOOK}
-        await emulator.rule(HOOK, respond={"status": 500})
-        await emulator.post(f"/v2/trigger/{HOOK}", {**headers, "Svc-Retries": "1", "Svc-Retry-Delay": "5000"})
-        [run] = (await emulator.control("GET", "/runs")).json["runs"]
-        report = (await emulator.control("POST", "/clock/advance", {"until": f"run {run['id']}"})).json
-        assert (report["to_ms"] - report["from_ms"], report["reached"]) == (5000, True)
-
-
-STATUS = ClockStatus(now_ms=1_767_225_600_000, rate=0.0, next_due_ms=None, pending=0, in_flight=0)
-STATUS_VIEW = {
-    "now": "2026-01-01T00:00:00.000Z",
-    "now_ms": 1_767_225_600_000,
-    "rate": 0,
-    "next_due_ms": None,
-    "pending": 0,
-    "in_flight": 0,
-    "slipped_ms": 0,
-}
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        pytest.param(STATUS, STATUS_VIEW, id="frozen"),
-        pytest.param(
-            replace(STATUS, rate=60.0, next_due_ms=1_767_225_601_000, pending=2, in_flight=1),
-            {**STATUS_VIEW, "rate": 60, "next_due_ms": 1_767_225_601_000, "pending": 2, "in_flight": 1},
-            id="running",
-        ),
-        pytest.param(replace(STATUS, rate=0.5), {**STATUS_VIEW, "rate": 0.5}, id="slow"),
-    ],
-)
-def test_clock_view(status: ClockStatus, expected: dict[str, Json]) -> None:
-    assert msgspec.json.encode(clock_view(status)) == msgspec.json.encode(expected)
-
-
-REPORT = AdvanceReport(
-    from_ms=1_767_225_600_000,
-    to_ms=1_767_312_000_000,
-    deliveries=3,
-    succeeded=2,
-    failed=1,
-    schedules_fired=1,
-    messages_created=2,
-    wall_ms=7,
-    stopped=None,
-    idle=None,
-)
-REPORT_VIEW = {
-    "from": "2026-01-01T00:00:00.000Z",
-    "from_ms": 1_767_225_600_000,
-    "to": "2026-01-02T00:00:00.000Z",
-    "to_ms": 1_767_312_000_000,
-    "deliveries": 3,
-    "succeeded": 2,
-    "failed": 1,
-    "schedules_fired": 1,
-    "messages_created": 2,
-    "wall_ms": 7,
-}
-
-
-@pytest.mark.parametrize(
-    ("report", "more"),
-    [
-        pytest.param(REPORT, {}, id="advance"),
-        pytest.param(replace(REPORT, stopped="max_deliveries"), {"stopped": "max_deliveries"}, id="stopped"),
-        pytest.param(replace(REPORT, idle=False), {"idle": False}, id="drain"),
-        pytest.param(replace(REPORT, reached=True), {"reached": True}, id="until"),
-    ],
-)
-def test_advance_view(report: AdvanceReport, more: dict[str, Json]) -> None:
-    view = advance_view(report) if report.idle is None else drain_view(report)
-    assert msgspec.json.decode(msgspec.json.encode(view)) == {**REPORT_VIEW, **more}
+    for until in ("message msg_none", "run wfr_none"):
+        assert (await emulator.control("POST", "/clock/advance", {"until": until})).status == 404
+    headers = {"Svc-Workflow-RunId": "wfr_1", "Svc-Workflow-Init": "true", "Svc-Workflow-Url": HOOK}
+    await emulator.rule(HOOK, respond={"status": 500})
+    await emulator.post(f"/v2/trigger/{HOOK}", {**headers, "Svc-Retries": "1", "Svc-Retry-Delay": "5000"})
+    [run] = (await emulator.control("GET", "/runs")).json["runs"]
+    report = (await emulator.control("POST", "/clock/advance", {"until": f"run {run['id']}"})).json
+    assert (report["to_ms"] - report["from_ms"], report["reached"]) == (5000, True)
 
 
 @pytest.mark.parametrize(

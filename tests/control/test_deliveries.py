@@ -89,6 +89,9 @@ async def test_brief_deliveries_say_how_a_retry_comes_about(emulator: InProcess)
     ("query", "expected"),
     [
         ("", ["a", "b", "c", "d"]),
+        ("outcome=succeeded", ["a", "b", "c"]),
+        ("outcome=delivered", ["a", "b", "c"]),
+        ("outcome=failed", ["d"]),
         ("url=https://app.test/a", ["a"]),
         ("url=https://app.test/*", ["a", "b", "c", "d"]),
         ("label=red", ["b"]),
@@ -105,10 +108,11 @@ async def test_deliveries_are_found_by_what_is_known_of_their_messages(
     emulator: InProcess, query: str, expected: list[str]
 ) -> None:
     """D-481."""
+    await emulator.rule("https://app.test/d", fault="refused")
     await emulator.publish("https://app.test/a")
     await emulator.publish("https://app.test/b", {"Svc-Label": "red"})
     await emulator.call("POST", "/v2/enqueue/mail/https://app.test/c")
-    nightly = {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "nightly"}
+    nightly = {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "nightly", "Svc-Retries": "0"}
     await emulator.call("POST", "/v2/schedules/https://app.test/d", nightly)
     await emulator.control("POST", "/clock/advance", {"by": "1m"})
 
@@ -118,6 +122,9 @@ async def test_deliveries_are_found_by_what_is_known_of_their_messages(
     assert answer["count"] == {"attempts": len(expected), "messages": len(expected)}
     assert len(answer["deliveries"]) == min(1, len(expected))
     assert "count" not in every
+    for each in every["deliveries"]:
+        of_one = (await emulator.control("GET", f"/deliveries?message_id={each['message_id']}")).json["deliveries"]
+        assert of_one == [each]
 
 
 @with_emulator()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from emulator import cli
 from emulator.agents.tool import AS_TOOL
 from emulator.api import next_steps
 from emulator.core.errors import Damaged, InstantExhausted, NotInstalled, PayloadTooLarge, WorldBroken
-from tests.harness.emulators import InProcess, in_process, with_emulator
-from tests.harness.loops import on_loop
+from tests.harness.emulators import InProcess, with_emulator
 
 MEND = "mend that, and call again: GET /_emulator/contract?api=control says what each call takes"
 
@@ -67,17 +67,18 @@ async def test_a_call_that_may_be_a_page_s_hears_what_may_call(
         assert (answer.status, answer.json["next"].startswith(next)) == (403, True), answer.body
 
 
-@on_loop
-async def test_a_server_with_a_token_asks_for_it_and_a_page_that_only_reads_for_another_server() -> None:
-    async with in_process(control_token="secret", inspector="read-only", strict=True) as emulator:
-        answer = await emulator.control("GET", "/clock")
-        assert (answer.status, answer.json["next"].partition(":")[0]) == (401, "give the server's control token")
-        own = {"Origin": "http://127.0.0.1:8080", "Authorization": "Bearer secret"}
-        answer = await emulator.control("POST", "/clock/next", headers=own)
-        assert (answer.status, answer.json["next"]) == (403, "svc-emulator serve --inspector on")
-        # Strict mode, which refuses before the operation does.
-        answer = await emulator.get("/llms.txt?a=%FF", token="secret")
-        assert (answer.status, answer.json["next"]) == (400, MEND)
+@with_emulator(control_token="secret", inspector="read-only", strict=True)
+async def test_a_server_with_a_token_asks_for_it_and_a_page_that_only_reads_for_another_server(
+    emulator: InProcess,
+) -> None:
+    answer = await emulator.control("GET", "/clock")
+    assert (answer.status, answer.json["next"].partition(":")[0]) == (401, "give the server's control token")
+    own = {"Origin": "http://127.0.0.1:8080", "Authorization": "Bearer secret"}
+    answer = await emulator.control("POST", "/clock/next", headers=own)
+    assert (answer.status, answer.json["next"]) == (403, "svc-emulator serve --inspector on")
+    # Strict mode, which refuses before the operation does.
+    answer = await emulator.get("/llms.txt?a=%FF", token="secret")
+    assert (answer.status, answer.json["next"]) == (400, MEND)
 
 
 @pytest.mark.parametrize("target", ["/v2/nothing", "/v2/messages/msg_1", "/v2/schedules/none", "/nothing"])
@@ -112,7 +113,8 @@ OF_SERVICE = {"endpoint", "search index", "user", "vector index"}
 def test_everything_that_may_not_be_found_has_a_list() -> None:
     named = set()
     for file in Path(next_steps.__file__).parents[1].rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        text = file.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if re.search(r"\b(NotFound|found)\(", text) else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("NotFound", "found"):
                 kind = node.args[0 if node.func.id == "NotFound" else 2]
                 if isinstance(kind, ast.Constant):

@@ -11,7 +11,7 @@ import yaml
 
 from emulator.control.call import Inspector
 from tests.contracts.missing import with_files, without_contracts
-from tests.harness.emulators import asgi_call, in_process
+from tests.harness.emulators import InProcess, asgi_call, in_process, with_emulator
 from tests.harness.loops import on_loop
 
 POLICY = (
@@ -32,11 +32,12 @@ PAGE = "/_emulator/inspector"
         ("/icon.svg", "image/svg+xml"),
     ],
 )
-@on_loop
-async def test_the_page_and_its_modules_are_served_with_a_strict_policy(path: str, media_type: str) -> None:
+@with_emulator(control_token="secret")
+async def test_the_page_and_its_modules_are_served_with_a_strict_policy(
+    emulator: InProcess, path: str, media_type: str
+) -> None:
     """D-320."""
-    async with in_process(control_token="secret") as emulator:
-        answer = await emulator.get(f"{PAGE}{path}", {}, token=None)
+    answer = await emulator.get(f"{PAGE}{path}", {}, token=None)
 
     assert answer.status == 200
     assert answer.headers["content-type"].partition(";")[0] == media_type
@@ -45,35 +46,32 @@ async def test_the_page_and_its_modules_are_served_with_a_strict_policy(path: st
     assert answer.headers["cache-control"] == "no-cache"
 
 
-@on_loop
-async def test_the_page_names_the_modules_it_begins_with() -> None:
+@with_emulator()
+async def test_the_page_names_the_modules_it_begins_with(emulator: InProcess) -> None:
     """Otherwise a browser learns of them one level of imports after the other."""
-    async with in_process() as emulator:
-        page = (await emulator.get(PAGE, {}, token=None)).body.decode()
-        named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
-        assert f"{PAGE}/views/timeline.js" in named
-        for path in [*named, f"{PAGE}/main.js"]:
-            module = (await emulator.get(path, {}, token=None)).body.decode()
-            imported = re.findall(r'from "(\.[^"]+)"', module)
-            assert {normpath(f"{dirname(path)}/{each}") for each in imported} <= set(named)
+    page = (await emulator.get(PAGE, {}, token=None)).body.decode()
+    named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
+    assert f"{PAGE}/views/timeline.js" in named
+    for path in [*named, f"{PAGE}/main.js"]:
+        module = (await emulator.get(path, {}, token=None)).body.decode()
+        imported = re.findall(r'from "(\.[^"]+)"', module)
+        assert {normpath(f"{dirname(path)}/{each}") for each in imported} <= set(named)
 
 
-@on_loop
-async def test_a_copy_is_good_until_the_file_changes() -> None:
-    async with in_process() as emulator:
-        first = await emulator.get(f"{PAGE}/main.js", {}, token=None)
-        again = await emulator.get(f"{PAGE}/main.js", {"If-None-Match": first.headers["etag"]}, token=None)
-        other = await emulator.get(f"{PAGE}/main.js", {"If-None-Match": '"another"'}, token=None)
+@with_emulator()
+async def test_a_copy_is_good_until_the_file_changes(emulator: InProcess) -> None:
+    first = await emulator.get(f"{PAGE}/main.js", {}, token=None)
+    again = await emulator.get(f"{PAGE}/main.js", {"If-None-Match": first.headers["etag"]}, token=None)
+    other = await emulator.get(f"{PAGE}/main.js", {"If-None-Match": '"another"'}, token=None)
 
     assert (again.status, again.body) == (304, b"")
     assert (other.status, other.body) == (200, first.body)
 
 
 @pytest.mark.parametrize("name", ["__init__.py", "../version.py", "..%2fversion.py", "nothing.js", "views"])
-@on_loop
-async def test_nothing_but_the_files_of_the_page_is_served(name: str) -> None:
-    async with in_process() as emulator:
-        assert (await emulator.get(f"{PAGE}/{name}", {}, token=None)).status == 404
+@with_emulator()
+async def test_nothing_but_the_files_of_the_page_is_served(emulator: InProcess, name: str) -> None:
+    assert (await emulator.get(f"{PAGE}/{name}", {}, token=None)).status == 404
 
 
 # -- the book ---------------------------------------------------------------------------------
@@ -153,11 +151,10 @@ async def test_a_read_only_page_changes_nothing_and_a_program_still_does(said: d
     assert allowed.status == 200
 
 
-@on_loop
-async def test_one_api_in_either_format_is_the_same_document() -> None:
-    async with in_process() as emulator:
-        as_json = await emulator.control("GET", "/contract?api=messaging&format=json")
-        as_yaml = await emulator.control("GET", "/contract?api=messaging", headers={"Accept": "application/yaml"})
+@with_emulator()
+async def test_one_api_in_either_format_is_the_same_document(emulator: InProcess) -> None:
+    as_json = await emulator.control("GET", "/contract?api=messaging&format=json")
+    as_yaml = await emulator.control("GET", "/contract?api=messaging", headers={"Accept": "application/yaml"})
 
     assert as_json.headers["content-type"] == "application/json"
     assert as_yaml.headers["content-type"] == "application/yaml"
@@ -166,20 +163,18 @@ async def test_one_api_in_either_format_is_the_same_document() -> None:
     assert as_yaml.body.startswith(b"openapi: 3.1.0\n")
 
 
-@on_loop
-async def test_the_server_is_the_one_that_was_asked() -> None:
-    async with in_process() as emulator:
-        answer = await asgi_call(
-            emulator.emulation.app, "GET", b"/_emulator/contract", [("Host", "emulator:9000")], b"", "127.0.0.1"
-        )
+@with_emulator()
+async def test_the_server_is_the_one_that_was_asked(emulator: InProcess) -> None:
+    answer = await asgi_call(
+        emulator.emulation.app, "GET", b"/_emulator/contract", [("Host", "emulator:9000")], b"", "127.0.0.1"
+    )
 
     assert [server["url"] for server in answer.json["servers"]] == ["http://emulator:9000"]
 
 
-@on_loop
-async def test_all_apis_are_one_document_in_which_every_reference_leads_somewhere() -> None:
-    async with in_process() as emulator:
-        document = (await emulator.control("GET", "/contract")).json
+@with_emulator()
+async def test_all_apis_are_one_document_in_which_every_reference_leads_somewhere(emulator: InProcess) -> None:
+    document = (await emulator.control("GET", "/contract")).json
 
     def references(value: object) -> set[str]:
         if isinstance(value, dict):
@@ -200,10 +195,9 @@ async def test_all_apis_are_one_document_in_which_every_reference_leads_somewher
     assert "/v2/publish/{destination}" in document["paths"]
 
 
-@on_loop
-async def test_names_are_those_of_the_running_dialect() -> None:
-    async with in_process(dialect="upstash") as emulator:
-        text = (await emulator.control("GET", "/contract")).body.decode()
+@with_emulator(dialect="upstash")
+async def test_names_are_those_of_the_running_dialect(emulator: InProcess) -> None:
+    text = (await emulator.control("GET", "/contract")).body.decode()
 
     assert '"Upstash-Retries"' in text
     assert '"qstash_token"' in text
@@ -215,10 +209,11 @@ async def test_names_are_those_of_the_running_dialect() -> None:
     ("query", "accept", "status", "field"),
     [("?api=nope", "*/*", 400, "api"), ("?format=toml", "*/*", 400, "format"), ("", "text/html", 406, None)],
 )
-@on_loop
-async def test_what_there_is_not_is_refused(query: str, accept: str, status: int, field: str | None) -> None:
-    async with in_process() as emulator:
-        answer = await emulator.control("GET", f"/contract{query}", headers={"Accept": accept})
+@with_emulator()
+async def test_what_there_is_not_is_refused(
+    emulator: InProcess, query: str, accept: str, status: int, field: str | None
+) -> None:
+    answer = await emulator.control("GET", f"/contract{query}", headers={"Accept": accept})
 
     assert (answer.status, answer.json.get("field")) == (status, field)
 
@@ -237,10 +232,9 @@ async def test_a_server_without_the_files_runs_and_says_what_is_missing() -> Non
 # -- the reference page -----------------------------------------------------------------------
 
 
-@on_loop
-async def test_the_reference_is_a_page_that_may_load_nothing() -> None:
-    async with in_process(dialect="upstash") as emulator:
-        answer = await emulator.control("GET", "/reference")
+@with_emulator(dialect="upstash")
+async def test_the_reference_is_a_page_that_may_load_nothing(emulator: InProcess) -> None:
+    answer = await emulator.control("GET", "/reference")
 
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -249,11 +243,10 @@ async def test_the_reference_is_a_page_that_may_load_nothing() -> None:
     assert b"Upstash-Retries" in answer.body
 
 
-@on_loop
-async def test_the_reference_of_one_api() -> None:
-    async with in_process() as emulator:
-        one = await emulator.control("GET", "/reference?api=messaging")
-        nope = await emulator.control("GET", "/reference?api=nope")
+@with_emulator()
+async def test_the_reference_of_one_api(emulator: InProcess) -> None:
+    one = await emulator.control("GET", "/reference?api=messaging")
+    nope = await emulator.control("GET", "/reference?api=nope")
 
     assert b"Messaging API" in one.body
     assert b"Control API" not in one.body
@@ -266,25 +259,23 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;
 
 
 @pytest.mark.parametrize("path", ["/", "/?a=1", "/_emulator", "/_emulator/"])
-@on_loop
-async def test_a_browser_is_sent_to_the_page_that_says_what_this_is(path: str) -> None:
+@with_emulator(control_token="secret")
+async def test_a_browser_is_sent_to_the_page_that_says_what_this_is(emulator: InProcess, path: str) -> None:
     """D-294, D-320."""
-    async with in_process(control_token="secret") as emulator:
-        answer = await emulator.get(path, {"Accept": BROWSER}, token=None)
-        headers = {"Accept": BROWSER, "Authorization": "Bearer secret"}
-        page = await emulator.get(answer.headers["location"], headers, token=None)
+    answer = await emulator.get(path, {"Accept": BROWSER}, token=None)
+    headers = {"Accept": BROWSER, "Authorization": "Bearer secret"}
+    page = await emulator.get(answer.headers["location"], headers, token=None)
 
     assert (answer.status, answer.headers["location"]) == (307, "/_emulator/inspector")
     assert page.headers["content-type"].startswith("text/html")
     assert b"/_emulator/inspector/main.js" in page.body
 
 
-@on_loop
-async def test_without_the_inspector_a_browser_is_sent_to_the_reference() -> None:
-    async with in_process(inspector="off") as emulator:
-        answer = await emulator.get("/", {"Accept": BROWSER}, token=None)
-        page = await emulator.get("/_emulator/inspector", {"Accept": BROWSER}, token=None)
-        reference = await emulator.get(answer.headers["location"], {"Accept": BROWSER}, token=None)
+@with_emulator(inspector="off")
+async def test_without_the_inspector_a_browser_is_sent_to_the_reference(emulator: InProcess) -> None:
+    answer = await emulator.get("/", {"Accept": BROWSER}, token=None)
+    page = await emulator.get("/_emulator/inspector", {"Accept": BROWSER}, token=None)
+    reference = await emulator.get(answer.headers["location"], {"Accept": BROWSER}, token=None)
 
     assert (answer.status, answer.headers["location"]) == (307, "/_emulator/reference")
     assert page.status == 404
@@ -294,9 +285,10 @@ async def test_without_the_inspector_a_browser_is_sent_to_the_reference() -> Non
 
 @pytest.mark.parametrize("path", ["/", "/_emulator"])
 @pytest.mark.parametrize("accept", ["", "*/*", "application/json", "application/json, text/html;q=0.5"])
-@on_loop
-async def test_other_clients_are_told_that_the_path_has_no_operation(path: str, accept: str) -> None:
-    async with in_process() as emulator:
-        answer = await emulator.get(path, {"Accept": accept} if accept else {}, token=None)
+@with_emulator()
+async def test_other_clients_are_told_that_the_path_has_no_operation(
+    emulator: InProcess, path: str, accept: str
+) -> None:
+    answer = await emulator.get(path, {"Accept": accept} if accept else {}, token=None)
 
     assert (answer.status, answer.json["error"]) == (404, f"no operation has the path {path}")

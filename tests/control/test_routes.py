@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from emulator.version import VERSION
-from tests.harness.emulators import EPOCH_MS, Answer, asgi_call, in_process
-from tests.harness.loops import on_loop, spawn
+from tests.harness.emulators import EPOCH_MS, Answer, InProcess, asgi_call, with_emulator
+from tests.harness.loops import spawn
 
 URL = "https://api.test/hook"
 
@@ -56,30 +56,28 @@ CALLS = [(method, path.format(name="nope")) for path, methods in OPERATIONS.item
         "dev.example.com:8080",
     ],
 )
-@on_loop
-async def test_hosts_that_no_web_page_can_have_are_served(host: str) -> None:
-    async with in_process(allow_control_host=("Dev.Example.com",)) as emulator:
-        answer = await asgi_call(emulator.emulation.app, "GET", b"/_emulator/clock", [("Host", host)], b"", "127.0.0.1")
-        assert answer.status == 200, answer.body
+@with_emulator(allow_control_host=("Dev.Example.com",))
+async def test_hosts_that_no_web_page_can_have_are_served(emulator: InProcess, host: str) -> None:
+    answer = await asgi_call(emulator.emulation.app, "GET", b"/_emulator/clock", [("Host", host)], b"", "127.0.0.1")
+    assert answer.status == 200, answer.body
 
 
 @pytest.mark.parametrize(
     "host",
     ["evil.example.com", "localhost.evil.com", "evil.local.com", "127.0.0.1.nip.io", "x.internal.com", "[::1", "[x]"],
 )
-@on_loop
-async def test_a_host_that_could_be_a_web_pages_is_refused_by_every_operation(host: str) -> None:
+@with_emulator()
+async def test_a_host_that_could_be_a_web_pages_is_refused_by_every_operation(emulator: InProcess, host: str) -> None:
     """D-150."""
-    async with in_process() as emulator:
-        await emulator.publish(URL, {"Svc-Delay": "1h"})
-        before = emulator.image()
-        for method, path in CALLS:
-            answer = await asgi_call(
-                emulator.emulation.app, method, path.encode(), [("Host", host)], b'{"by": "2h"}', "127.0.0.1"
-            )
-            assert answer.status == 403, (method, path)
-            assert answer.json.keys() == {"error", "next"}
-        assert emulator.image() == before
+    await emulator.publish(URL, {"Svc-Delay": "1h"})
+    before = emulator.image()
+    for method, path in CALLS:
+        answer = await asgi_call(
+            emulator.emulation.app, method, path.encode(), [("Host", host)], b'{"by": "2h"}', "127.0.0.1"
+        )
+        assert answer.status == 403, (method, path)
+        assert answer.json.keys() == {"error", "next"}
+    assert emulator.image() == before
 
 
 @pytest.mark.parametrize(
@@ -94,116 +92,112 @@ async def test_a_host_that_could_be_a_web_pages_is_refused_by_every_operation(ho
         ("http://[", 403),
     ],
 )
-@on_loop
-async def test_only_pages_of_the_emulator_itself_may_call(origin: str, status: int) -> None:
+@with_emulator()
+async def test_only_pages_of_the_emulator_itself_may_call(emulator: InProcess, origin: str, status: int) -> None:
     """D-150."""
-    async with in_process() as emulator:
-        answer = await emulator.control("GET", "/health", headers={"Origin": origin})
-        assert answer.status == status
+    answer = await emulator.control("GET", "/health", headers={"Origin": origin})
+    assert answer.status == status
 
 
-@on_loop
-async def test_with_a_control_token_every_operation_needs_it() -> None:
+@with_emulator(control_token="s3cret")
+async def test_with_a_control_token_every_operation_needs_it(emulator: InProcess) -> None:
     """D-150, D-276."""
-    async with in_process(control_token="s3cret") as emulator:
-        for method, path in CALLS:
-            for token in (None, "wrong", emulator.token):
-                answer = await emulator.call(method, path, token=token)
-                assert answer.status == 401, (method, path)
-                assert answer.headers["www-authenticate"] == "Bearer"
-        assert (await emulator.get("/_emulator/health", token="s3cret")).status == 200
-        # The messaging API has tokens of its own.
-        assert (await emulator.get("/v2/events")).status == 200
-        assert (await emulator.get("/v2/events", token="s3cret")).status == 401
+    for method, path in CALLS:
+        for token in (None, "wrong", emulator.token):
+            answer = await emulator.call(method, path, token=token)
+            assert answer.status == 401, (method, path)
+            assert answer.headers["www-authenticate"] == "Bearer"
+    assert (await emulator.get("/_emulator/health", token="s3cret")).status == 200
+    # The messaging API has tokens of its own.
+    assert (await emulator.get("/v2/events")).status == 200
+    assert (await emulator.get("/v2/events", token="s3cret")).status == 401
 
 
-@on_loop
-async def test_a_wrong_method_is_405_and_a_path_may_end_in_a_slash() -> None:
-    async with in_process() as emulator:
-        found = {route.path for route in emulator.emulation.app.routes}  # type: ignore[attr-defined]
-        assert found >= OPERATIONS.keys()
-        for path, methods in OPERATIONS.items():
-            answer = await emulator.call("TRACE", path.format(name="nope"), token=None)
-            assert answer.status == 405
-            assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
-        assert (await emulator.control("GET", "/Health/")).json == {"status": "ok", "version": VERSION, "worlds": 1}
-        assert (await emulator.control("GET", "/nothing")).status == 404
+@with_emulator()
+async def test_a_wrong_method_is_405_and_a_path_may_end_in_a_slash(emulator: InProcess) -> None:
+    found = {route.path for route in emulator.emulation.app.routes}  # type: ignore[attr-defined]
+    assert found >= OPERATIONS.keys()
+    for path, methods in OPERATIONS.items():
+        answer = await emulator.call("TRACE", path.format(name="nope"), token=None)
+        assert answer.status == 405
+        assert sorted(answer.headers["allow"].split(", ")) == sorted(methods)
+    assert (await emulator.control("GET", "/Health/")).json == {"status": "ok", "version": VERSION, "worlds": 1}
+    assert (await emulator.control("GET", "/nothing")).status == 404
 
 
 # -- the clock --------------------------------------------------------------------------------
 
 
-@on_loop
-async def test_the_clock_tells_where_it_stands_and_what_waits() -> None:
-    async with in_process() as emulator:
-        await emulator.publish(URL, {"Svc-Delay": "1m"})
-        await emulator.rule("https://slow.test/", respond={"latency": "30s"})
-        await emulator.publish("https://slow.test/")
-        clock = (await emulator.control("GET", "/clock")).json
-        assert (clock["next_due_ms"], clock["pending"], clock["in_flight"]) == (EPOCH_MS + 30_000, 2, 0)
+@with_emulator()
+async def test_the_clock_tells_where_it_stands_and_what_waits(emulator: InProcess) -> None:
+    await emulator.publish(URL, {"Svc-Delay": "1m"})
+    await emulator.rule("https://slow.test/", respond={"latency": "30s"})
+    await emulator.publish("https://slow.test/")
+    assert (await emulator.control("GET", "/clock")).json == {
+        **{"now": "2026-01-01T00:00:00.000Z", "now_ms": EPOCH_MS, "rate": 0, "next_due_ms": EPOCH_MS + 30_000},
+        **{"pending": 2, "in_flight": 0, "slipped_ms": 0},
+    }
 
 
-@on_loop
-async def test_an_advance_does_the_work_on_the_way_and_reports_it() -> None:
-    async with in_process() as emulator:
-        await emulator.rule("https://down.test/", respond={"status": 500})
-        await emulator.publish(URL, {"Svc-Delay": "1m"})
-        await emulator.publish("https://down.test/", {"Svc-Retries": "1", "Svc-Retry-Delay": "60000"})
-        report = await emulator.advance("1h")
-        assert report.pop("wall_ms") >= 0
-        assert report == {
-            "from": "2026-01-01T00:00:00.000Z",
-            "from_ms": EPOCH_MS,
-            "to": "2026-01-01T01:00:00.000Z",
-            "to_ms": EPOCH_MS + 3_600_000,
-            "deliveries": 2,
-            "succeeded": 1,
-            "failed": 1,
-            "schedules_fired": 0,
-            "messages_created": 0,
-        }
-        assert [each["at_ms"] - EPOCH_MS for each in await emulator.deliveries()] == [0, 60_000, 60_000]
+@with_emulator()
+async def test_an_advance_does_the_work_on_the_way_and_reports_it(emulator: InProcess) -> None:
+    await emulator.rule("https://down.test/", respond={"status": 500})
+    await emulator.publish(URL, {"Svc-Delay": "1m"})
+    await emulator.publish("https://down.test/", {"Svc-Retries": "1", "Svc-Retry-Delay": "60000"})
+    report = await emulator.advance("1h")
+    assert report.pop("wall_ms") >= 0
+    assert report == {
+        "from": "2026-01-01T00:00:00.000Z",
+        "from_ms": EPOCH_MS,
+        "to": "2026-01-01T01:00:00.000Z",
+        "to_ms": EPOCH_MS + 3_600_000,
+        "deliveries": 2,
+        "succeeded": 1,
+        "failed": 1,
+        "schedules_fired": 0,
+        "messages_created": 0,
+    }
+    assert [each["at_ms"] - EPOCH_MS for each in await emulator.deliveries()] == [0, 60_000, 60_000]
 
 
-@on_loop
-async def test_next_and_drain() -> None:
-    async with in_process() as emulator:
-        await emulator.publish(f"{URL}/a", {"Svc-Delay": "1m"})
-        await emulator.publish(f"{URL}/b", {"Svc-Delay": "2m"})
-        await emulator.publish(f"{URL}/c", {"Svc-Delay": "40d"})
-        await emulator.post(f"/v2/schedules/{URL}/s", {"Svc-Cron": "0 0 * * *"})
-        assert (await emulator.control("POST", "/clock/next")).json["to_ms"] == EPOCH_MS + 60_000
-        drained = (await emulator.control("POST", "/clock/drain")).json
-        assert (drained["idle"], drained["to_ms"]) == (False, EPOCH_MS + 60_000 + 30 * 86_400_000)
-        rest = (await emulator.control("POST", "/clock/drain", {"horizon": "10d"})).json
-        assert (rest["idle"], rest["to_ms"]) == (True, EPOCH_MS + 40 * 86_400_000)
-        assert rest["schedules_fired"] == 10
+@with_emulator()
+async def test_next_and_drain(emulator: InProcess) -> None:
+    await emulator.publish(f"{URL}/a", {"Svc-Delay": "1m"})
+    await emulator.publish(f"{URL}/b", {"Svc-Delay": "2m"})
+    await emulator.publish(f"{URL}/c", {"Svc-Delay": "40d"})
+    await emulator.post(f"/v2/schedules/{URL}/s", {"Svc-Cron": "0 0 * * *"})
+    assert (await emulator.control("POST", "/clock/next")).json["to_ms"] == EPOCH_MS + 60_000
+    drained = (await emulator.control("POST", "/clock/drain")).json
+    assert (drained["idle"], drained["to_ms"]) == (False, EPOCH_MS + 60_000 + 30 * 86_400_000)
+    rest = (await emulator.control("POST", "/clock/drain", {"horizon": "10d"})).json
+    assert (rest["idle"], rest["to_ms"]) == (True, EPOCH_MS + 40 * 86_400_000)
+    assert rest["schedules_fired"] == 10
 
 
-@on_loop
-async def test_an_advance_stops_at_max_deliveries() -> None:
-    async with in_process() as emulator:
-        for number in range(5):
-            await emulator.publish(URL, {"Svc-Delay": f"{number + 1}m"})
-        answer = await emulator.control("POST", "/clock/advance", {"by": "1h", "max_deliveries": 2})
-        assert (answer.json["deliveries"], answer.json["stopped"]) == (2, "max_deliveries")
-        assert answer.json["to_ms"] == EPOCH_MS + 120_000
+@with_emulator()
+async def test_an_advance_stops_at_max_deliveries(emulator: InProcess) -> None:
+    for number in range(5):
+        await emulator.publish(URL, {"Svc-Delay": f"{number + 1}m"})
+    answer = await emulator.control("POST", "/clock/advance", {"by": "1h", "max_deliveries": 2})
+    assert (answer.json["deliveries"], answer.json["stopped"]) == (2, "max_deliveries")
+    assert answer.json["to_ms"] == EPOCH_MS + 120_000
 
 
-@on_loop
-async def test_setting_the_clock() -> None:
-    async with in_process() as emulator:
-        back = await emulator.control("PUT", "/clock", {"now": "2025-01-01"})
-        assert (back.status, back.json["now"]) == (200, "2025-01-01T00:00:00.000Z")
-        await emulator.publish(URL, {"Svc-Delay": "1h"})
-        forward = await emulator.control("PUT", "/clock", {"now": "2025-01-01T02:00:00Z", "rate": 0})
-        assert (forward.status, forward.json["now_ms"], forward.json["pending"]) == (200, 1_735_696_800_000, 0)
-        again = await emulator.control("PUT", "/clock", {"now": "2025-01-01T01:00:00Z"})
-        assert again.status == 409
-        assert (await emulator.control("GET", "/clock")).json == forward.json
-        running = await emulator.control("PUT", "/clock", {"rate": 60})
-        assert running.json["rate"] == 60
-        assert (await emulator.control("PUT", "/clock", {"rate": 0})).json["rate"] == 0
+@with_emulator()
+async def test_setting_the_clock(emulator: InProcess) -> None:
+    back = await emulator.control("PUT", "/clock", {"now": "2025-01-01"})
+    assert (back.status, back.json["now"]) == (200, "2025-01-01T00:00:00.000Z")
+    await emulator.publish(URL, {"Svc-Delay": "1h"})
+    forward = await emulator.control("PUT", "/clock", {"now": "2025-01-01T02:00:00Z", "rate": 0})
+    assert (forward.status, forward.json["now_ms"], forward.json["pending"]) == (200, 1_735_696_800_000, 0)
+    again = await emulator.control("PUT", "/clock", {"now": "2025-01-01T01:00:00Z"})
+    assert again.status == 409
+    assert (await emulator.control("GET", "/clock")).json == forward.json
+    running = await emulator.control("PUT", "/clock", {"rate": 60})
+    # A whole rate is an integer.
+    assert b'"rate":60,' in running.body
+    assert b'"rate":0.5,' in (await emulator.control("PUT", "/clock", {"rate": 0.5})).body
+    assert (await emulator.control("PUT", "/clock", {"rate": 0})).json["rate"] == 0
 
 
 @pytest.mark.parametrize(
@@ -211,30 +205,14 @@ async def test_setting_the_clock() -> None:
     [
         ("PUT", "/clock", {}, 400, "rate"),
         ("PUT", "/clock", b"", 400, "body"),
-        ("POST", "/clock/advance", {}, 400, "by"),
-        ("POST", "/clock/advance", {"by": "-1d"}, 400, "by"),
-        ("POST", "/clock/advance", {"by": 1.5}, 400, "by"),
         ("POST", "/clock/advance", {"by": 2**53 - 1}, 400, "by"),
-        ("POST", "/clock/advance", {"by": 2**60}, 400, "by"),
         ("POST", "/clock/advance", {"to": "10000-01-01"}, 400, "to"),
         ("POST", "/clock/advance", {"to": 0}, 409, None),
         ("POST", "/clock/drain", {"horizon": "soon"}, 400, "horizon"),
-        ("POST", "/destinations", {}, 400, "match"),
-        ("POST", "/destinations", {"match": {"url": "*"}}, 400, "respond"),
-        ("POST", "/destinations", {"match": {"url": "*"}, "respond": {"status": 99}}, 400, "respond.status"),
-        ("POST", "/destinations", {"match": {"url": "*"}, "fault": "fire"}, 400, "fault"),
-        ("POST", "/destinations", {"match": {"url": "*"}, "sequence": []}, 400, "sequence"),
-        ("POST", "/destinations", {"match": {"url": "*"}, "respond": {}, "times": 0}, 400, "times"),
-        ("POST", "/destinations", {"match": {"url": "*"}, "forward_to": "x"}, 400, "forward_to"),
-        ("POST", "/destinations", b"{", 400, "body"),
-        ("POST", "/destinations", b"\xff", 400, "body"),
         ("POST", "/destinations", b"[" * 100_000, 400, "body"),
-        ("PUT", "/destinations", {}, 400, "ids"),
-        ("PUT", "/destinations", {"ids": [1]}, 400, "ids[0]"),
         ("PUT", "/destinations", {"ids": ["rule_9"]}, 400, "ids"),
         ("DELETE", "/destinations/rule_9", b"", 404, None),
         ("GET", "/deliveries?cursor=x", b"", 400, "cursor"),
-        ("GET", "/deliveries?redact=perhaps", b"", 400, "redact"),
         ("GET", "/clock?world=none", b"", 404, None),
         ("POST", "/worlds", {"id": "default"}, 409, None),
         ("POST", "/worlds", {"id": "../x"}, 400, "id"),
@@ -244,142 +222,99 @@ async def test_setting_the_clock() -> None:
         ("POST", "/reset", {"x": 1}, 400, "x"),
     ],
 )
-@on_loop
+@with_emulator()
 async def test_what_is_wrong_is_refused_by_name_and_changes_nothing(
-    method: str, target: str, body: object, status: int, field: str | None
+    emulator: InProcess, method: str, target: str, body: object, status: int, field: str | None
 ) -> None:
-    async with in_process() as emulator:
-        await emulator.publish(URL, {"Svc-Delay": "1h"})
-        before = emulator.image()
-        answer = await emulator.control(method, target, body)
-        assert (answer.status, answer.json.get("field")) == (status, field), answer.body
-        assert emulator.image() == before
-        assert len(emulator.emulation.worlds) == 1
+    await emulator.publish(URL, {"Svc-Delay": "1h"})
+    before = emulator.image()
+    answer = await emulator.control(method, target, body)
+    assert (answer.status, answer.json.get("field")) == (status, field), answer.body
+    assert emulator.image() == before
+    assert len(emulator.emulation.worlds) == 1
 
 
-@on_loop
-async def test_a_clock_at_the_end_of_the_calendar_stays_readable() -> None:
-    async with in_process(epoch="9999-12-31T23:00:00Z") as emulator:
-        await emulator.publish(URL, {"Svc-Delay": "2h"})
-        assert (await emulator.control("POST", "/clock/next")).status == 409
-        drained = await emulator.control("POST", "/clock/drain")
-        assert (drained.status, drained.json["idle"]) == (200, False)
-        assert drained.json["to"] == "9999-12-31T23:59:59.999Z"
-        assert (await emulator.control("GET", "/clock")).status == 200
+@with_emulator(epoch="9999-12-31T23:00:00Z")
+async def test_a_clock_at_the_end_of_the_calendar_stays_readable(emulator: InProcess) -> None:
+    await emulator.publish(URL, {"Svc-Delay": "2h"})
+    assert (await emulator.control("POST", "/clock/next")).status == 409
+    drained = await emulator.control("POST", "/clock/drain")
+    assert (drained.status, drained.json["idle"]) == (200, False)
+    assert drained.json["to"] == "9999-12-31T23:59:59.999Z"
+    assert (await emulator.control("GET", "/clock")).status == 200
 
 
 # -- destinations and deliveries --------------------------------------------------------------
 
 
-@on_loop
-async def test_rules_are_listed_as_given_and_the_first_that_matches_decides() -> None:
-    async with in_process() as emulator:
-        first = await emulator.rule(URL, respond={"status": 503, "headers": {"Retry-After": "10"}}, times=2)
-        second = await emulator.rule("https://api.test/*", respond={"status": 200, "body": "ok", "latency": "2s"})
-        await emulator.publish(URL)
-        listed = (await emulator.control("GET", "/destinations")).json["destinations"]
-        assert listed == [
-            {
-                "id": first,
-                "match": {"url": URL},
-                "respond": {"status": 503, "headers": {"Retry-After": "10"}},
-                "times": 2,
-                "used": 1,
-            },
-            {
-                "id": second,
-                "match": {"url": "https://api.test/*"},
-                "respond": {"status": 200, "body": "ok", "latency": "2s"},
-                "used": 0,
-            },
-        ]
-        await emulator.advance("1m")
-        deliveries = await emulator.deliveries()
-        assert [each["response"]["status"] for each in deliveries] == [503, 503, 200]
-        assert [each["at_ms"] - EPOCH_MS for each in deliveries] == [0, 10_000, 20_000]
-        assert (deliveries[2]["duration_ms"], deliveries[2]["via"]) == (2_000, "rule")
-        ordered = await emulator.control("PUT", "/destinations", {"ids": [second, first]})
-        assert [(each["id"], each["used"]) for each in ordered.json["destinations"]] == [(second, 1), (first, 2)]
-        assert (await emulator.control("DELETE", f"/destinations/{first}")).status == 204
-        assert (await emulator.control("DELETE", "/destinations")).status == 204
-        assert (await emulator.control("GET", "/destinations")).json == {"destinations": []}
+@with_emulator()
+async def test_rules_are_listed_as_given_and_the_first_that_matches_decides(emulator: InProcess) -> None:
+    first = await emulator.rule(URL, respond={"status": 503, "headers": {"Retry-After": "10"}}, times=2)
+    second = await emulator.rule("https://api.test/*", respond={"status": 200, "body": "ok", "latency": "2s"})
+    await emulator.publish(URL)
+    listed = (await emulator.control("GET", "/destinations")).json["destinations"]
+    assert listed == [
+        {
+            "id": first,
+            "match": {"url": URL},
+            "respond": {"status": 503, "headers": {"Retry-After": "10"}},
+            "times": 2,
+            "used": 1,
+        },
+        {
+            "id": second,
+            "match": {"url": "https://api.test/*"},
+            "respond": {"status": 200, "body": "ok", "latency": "2s"},
+            "used": 0,
+        },
+    ]
+    await emulator.advance("1m")
+    deliveries = await emulator.deliveries()
+    assert [each["response"]["status"] for each in deliveries] == [503, 503, 200]
+    assert [each["at_ms"] - EPOCH_MS for each in deliveries] == [0, 10_000, 20_000]
+    assert (deliveries[2]["duration_ms"], deliveries[2]["via"]) == (2_000, "rule")
+    ordered = await emulator.control("PUT", "/destinations", {"ids": [second, first]})
+    assert [(each["id"], each["used"]) for each in ordered.json["destinations"]] == [(second, 1), (first, 2)]
+    assert (await emulator.control("DELETE", f"/destinations/{first}")).status == 204
+    assert (await emulator.control("DELETE", "/destinations")).status == 204
+    assert (await emulator.control("GET", "/destinations")).json == {"destinations": []}
 
 
-@on_loop
-async def test_a_rule_of_many_stars_is_matched_at_once() -> None:
-    async with in_process() as emulator:
-        await emulator.rule("*a" * 300 + "b", respond={"status": 201})
-        await emulator.publish("https://api.test/" + "a" * 8_000)
-        (delivery,) = await emulator.deliveries()
-        assert delivery["via"] == "capture"
-
-
-@on_loop
-async def test_deliveries_are_filtered_and_paged_and_cleared() -> None:
-    async with in_process() as emulator:
-        await emulator.rule("https://down.test/*", respond={"status": 500})
-        for number in range(3):
-            await emulator.publish(f"{URL}/{number}")
-        bad = await emulator.publish("https://down.test/x", {"Svc-Retries": "0"})
-
-        async def urls(query: str) -> list[str]:
-            answer = await emulator.control("GET", f"/deliveries?{query}")
-            return [each["url"] for each in answer.json["deliveries"]]
-
-        assert await urls("outcome=failed") == ["https://down.test/x"]
-        assert len(await urls("outcome=succeeded")) == len(await urls("outcome=delivered")) == 3
-        assert await urls(f"message_id={bad}") == ["https://down.test/x"]
-        assert await urls(f"url={URL}/1") == [f"{URL}/1"]
-        assert len(await urls("url=https://api.test/*")) == 3
-        first = (await emulator.control("GET", "/deliveries?limit=3")).json
-        rest = (await emulator.control("GET", f"/deliveries?limit=3&cursor={first['cursor']}")).json
-        assert (len(first["deliveries"]), len(rest["deliveries"]), rest["cursor"]) == (3, 1, None)
-        assert (await emulator.control("DELETE", "/deliveries")).status == 204
-        assert await urls("") == []
-
-
-@on_loop
-async def test_faults_are_failures_without_a_response() -> None:
-    async with in_process() as emulator:
-        for fault in ("refused", "timeout", "reset", "dns", "tls"):
-            await emulator.control("DELETE", "/destinations")
-            await emulator.rule("https://bad.test/", fault=fault)
-            message_id = await emulator.publish("https://bad.test/", {"Svc-Retries": "0", "Svc-Timeout": "5s"})
-            await emulator.advance("5s")
-            answer = await emulator.control("GET", f"/deliveries?message_id={message_id}")
-            (delivery,) = answer.json["deliveries"]
-            assert delivery["response"] is None
-            assert delivery["error"]
+@with_emulator()
+async def test_a_rule_of_many_stars_is_matched_at_once(emulator: InProcess) -> None:
+    await emulator.rule("*a" * 300 + "b", respond={"status": 201})
+    await emulator.publish("https://api.test/" + "a" * 8_000)
+    (delivery,) = await emulator.deliveries()
+    assert delivery["via"] == "capture"
 
 
 # -- worlds -----------------------------------------------------------------------------------
 
 
-@on_loop
-async def test_a_world_of_ones_own() -> None:
-    async with in_process() as emulator:
-        made = await emulator.control("POST", "/worlds", {"id": "w.1", "epoch": "2020-02-02", "plan": "free"})
-        assert made.status == 201
-        world = made.json
-        assert world.keys() == {"id", "credentials", "clock"}
-        assert (world["id"], world["clock"]["now"]) == ("w.1", "2020-02-02T00:00:00.000Z")
-        token = world["credentials"]["queue"]["token"]
-        # The token alone finds the world.
-        answer = await emulator.post(f"/v2/publish/{URL}", {"Svc-Delay": "1h"}, token=token)
-        record = (await emulator.get(f"/v2/messages/{answer.json['messageId']}", token=token)).json
-        assert (record["maxRetries"], record["createdAt"]) == (3, 1_580_601_600_000)
-        await emulator.control("POST", "/clock/advance?world=w.1", {"by": "1h"})
-        assert len((await emulator.control("GET", "/deliveries?world=w.1")).json["deliveries"]) == 1
-        assert await emulator.deliveries() == []
-        assert [each["id"] for each in (await emulator.control("GET", "/worlds")).json["worlds"]] == ["default", "w.1"]
-        credentials = (await emulator.control("GET", "/credentials?world=w.1")).json
-        environment, dialect = credentials.pop("environment"), credentials.pop("dialect")
-        assert credentials == world["credentials"]
-        assert environment.keys() == {"url", "token", "current_signing_key", "next_signing_key"}
-        assert dialect == {"name": "svc", "header_prefix": "Svc-", "issuer": "Svc", "queue_segment": "queue"}
-        assert (await emulator.control("DELETE", "/worlds/w.1")).status == 204
-        assert (await emulator.get("/v2/events", token=token)).status == 401
-        assert (await emulator.control("POST", "/worlds")).json["id"] == "world-1"
+@with_emulator()
+async def test_a_world_of_ones_own(emulator: InProcess) -> None:
+    made = await emulator.control("POST", "/worlds", {"id": "w.1", "epoch": "2020-02-02", "plan": "free"})
+    assert made.status == 201
+    world = made.json
+    assert world.keys() == {"id", "credentials", "clock"}
+    assert (world["id"], world["clock"]["now"]) == ("w.1", "2020-02-02T00:00:00.000Z")
+    token = world["credentials"]["queue"]["token"]
+    # The token alone finds the world.
+    answer = await emulator.post(f"/v2/publish/{URL}", {"Svc-Delay": "1h"}, token=token)
+    record = (await emulator.get(f"/v2/messages/{answer.json['messageId']}", token=token)).json
+    assert (record["maxRetries"], record["createdAt"]) == (3, 1_580_601_600_000)
+    await emulator.control("POST", "/clock/advance?world=w.1", {"by": "1h"})
+    assert len((await emulator.control("GET", "/deliveries?world=w.1")).json["deliveries"]) == 1
+    assert await emulator.deliveries() == []
+    assert [each["id"] for each in (await emulator.control("GET", "/worlds")).json["worlds"]] == ["default", "w.1"]
+    credentials = (await emulator.control("GET", "/credentials?world=w.1")).json
+    environment, dialect = credentials.pop("environment"), credentials.pop("dialect")
+    assert credentials == world["credentials"]
+    assert environment.keys() == {"url", "token", "current_signing_key", "next_signing_key"}
+    assert dialect == {"name": "svc", "header_prefix": "Svc-", "issuer": "Svc", "queue_segment": "queue"}
+    assert (await emulator.control("DELETE", "/worlds/w.1")).status == 204
+    assert (await emulator.get("/v2/events", token=token)).status == 401
+    assert (await emulator.control("POST", "/worlds")).json["id"] == "world-1"
 
 
 # -- the trace --------------------------------------------------------------------------------
@@ -394,57 +329,52 @@ async def test_a_world_of_ones_own() -> None:
         ("GET", "/deliveries?messageid=x"),
     ],
 )
-@on_loop
+@with_emulator()
 async def test_a_misspelt_parameter_is_refused_rather_than_meant_for_the_default_world(
-    method: str, target: str
+    emulator: InProcess, method: str, target: str
 ) -> None:
     """D-127."""
-    async with in_process() as emulator:
-        answer = await emulator.control(method, target)
-        assert answer.status == 400
-        assert answer.json["field"] == target.partition("?")[2].partition("=")[0]
+    answer = await emulator.control(method, target)
+    assert answer.status == 400
+    assert answer.json["field"] == target.partition("?")[2].partition("=")[0]
 
 
-@on_loop
-async def test_what_was_dropped_is_said_where_somebody_asks_for_it() -> None:
+@with_emulator(keep_history="40")
+async def test_what_was_dropped_is_said_where_somebody_asks_for_it(emulator: InProcess) -> None:
     """D-281."""
-    async with in_process(keep_history="40") as emulator:
-        first = await emulator.publish(URL)
-        for _ in range(30):
-            await emulator.publish(URL)
-
-        page = (await emulator.control("GET", "/deliveries")).json
-        trace = await emulator.control("GET", "/trace")
-        assert trace.headers["content-type"].startswith("application/x-ndjson")
-        lines = trace.body.splitlines()
-        dropped = {"entries": 80, "until": "2026-01-01T00:00:00.000Z", "until_ms": EPOCH_MS}
-        assert page["dropped"] == dropped
-        assert len(page["deliveries"]) == 11
-        assert json.loads(lines[0]) == {"dropped": dropped}
-        assert json.loads(lines[-1]) == {
-            "sha256": hashlib.sha256(b"".join(b"%s\n" % x for x in lines[:-1])).hexdigest()
-        }
-        explained = await emulator.control("GET", f"/messages/{first}/explain")
-        assert explained.status == 404
-        assert "history up to 2026-01-01T00:00:00.000Z is not kept any more (--keep-history)" in explained.json["error"]
-
-
-@on_loop
-async def test_trace_whose_world_is_reset_while_it_is_read_is_a_409() -> None:
-    """D-286."""
-    async with in_process() as emulator:
+    first = await emulator.publish(URL)
+    for _ in range(30):
         await emulator.publish(URL)
-        rows = emulator.world._store.rows
-        resetting: list[asyncio.Task[Answer]] = []
 
-        async def reset_before(*arguments: Any) -> Any:
-            found = await rows(*arguments)
-            if not resetting:
-                resetting.append(spawn(emulator.control("POST", "/reset")))
-                await resetting[0]
-            return found
+    page = (await emulator.control("GET", "/deliveries")).json
+    trace = await emulator.control("GET", "/trace")
+    assert trace.headers["content-type"].startswith("application/x-ndjson")
+    lines = trace.body.splitlines()
+    dropped = {"entries": 80, "until": "2026-01-01T00:00:00.000Z", "until_ms": EPOCH_MS}
+    assert page["dropped"] == dropped
+    assert len(page["deliveries"]) == 11
+    assert json.loads(lines[0]) == {"dropped": dropped}
+    assert json.loads(lines[-1]) == {"sha256": hashlib.sha256(b"".join(b"%s\n" % x for x in lines[:-1])).hexdigest()}
+    explained = await emulator.control("GET", f"/messages/{first}/explain")
+    assert explained.status == 404
+    assert "history up to 2026-01-01T00:00:00.000Z is not kept any more (--keep-history)" in explained.json["error"]
 
-        emulator.world._store.rows = reset_before  # type: ignore[method-assign, assignment]  # a reset between two reads
-        answer = await emulator.control("GET", "/trace")
-        assert answer.status == 409
-        assert resetting[0].result().status == 200
+
+@with_emulator()
+async def test_trace_whose_world_is_reset_while_it_is_read_is_a_409(emulator: InProcess) -> None:
+    """D-286."""
+    await emulator.publish(URL)
+    rows = emulator.world._store.rows
+    resetting: list[asyncio.Task[Answer]] = []
+
+    async def reset_before(*arguments: Any) -> Any:
+        found = await rows(*arguments)
+        if not resetting:
+            resetting.append(spawn(emulator.control("POST", "/reset")))
+            await resetting[0]
+        return found
+
+    emulator.world._store.rows = reset_before  # type: ignore[method-assign, assignment]  # a reset between two reads
+    answer = await emulator.control("GET", "/trace")
+    assert answer.status == 409
+    assert resetting[0].result().status == 200

@@ -32,7 +32,7 @@ from emulator.wire.event_stream import (
 )
 from tests.contracts.conformance import check_value
 from tests.contracts.documents import load
-from tests.harness.emulators import EPOCH_MS, InProcess, in_process
+from tests.harness.emulators import EPOCH_MS, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.harness.stores import crash
 from tests.harness.streams import streaming
@@ -85,9 +85,9 @@ async def refused_firing(emulator: InProcess) -> None:
 # -- what is sent -----------------------------------------------------------------------------
 
 
-@on_loop
-async def test_what_happens_is_told_in_order_as_it_happens() -> None:
-    async with in_process() as emulator, streaming(emulator) as stream:
+@with_emulator()
+async def test_what_happens_is_told_in_order_as_it_happens(emulator: InProcess) -> None:
+    async with streaming(emulator) as stream:
         assert said(await stream.events(1)) == ["clock 0h"]
 
         await emulator.publish(HOOK)
@@ -101,9 +101,9 @@ async def test_what_happens_is_told_in_order_as_it_happens() -> None:
     assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
 
 
-@on_loop
-async def test_an_attempt_is_told_as_the_journal_shows_it() -> None:
-    async with in_process() as emulator, streaming(emulator) as stream:
+@with_emulator()
+async def test_an_attempt_is_told_as_the_journal_shows_it(emulator: InProcess) -> None:
+    async with streaming(emulator) as stream:
         await stream.next()
         await emulator.rule(DOWN, respond={"status": 503, "body": "busy", "latency": "2s"})
         await emulator.publish(DOWN, {"Svc-Retries": "0"}, b"\xff")
@@ -113,9 +113,9 @@ async def test_an_attempt_is_told_as_the_journal_shows_it() -> None:
         assert [each for each in told if isinstance(each, dict) and "via" in each] == await emulator.deliveries()
 
 
-@on_loop
-async def test_an_event_tells_what_the_log_knows_of_it() -> None:
-    async with in_process() as emulator, streaming(emulator) as stream:
+@with_emulator()
+async def test_an_event_tells_what_the_log_knows_of_it(emulator: InProcess) -> None:
+    async with streaming(emulator) as stream:
         assert said(await stream.events(1)) == ["clock 0h"]
         await emulator.rule(DOWN, respond={"status": 503})
         headers = {"Svc-Retries": "1", "Svc-Retry-Delay": "60000", "Svc-Label": "billing", "Svc-Flow-Control-Key": "k"}
@@ -167,10 +167,10 @@ async def test_every_kind_of_event_has_the_form_that_the_contract_says() -> None
         check_value("control", schemas["x-events"][event.kind], event.data)
 
 
-@on_loop
-async def test_a_refused_firing_is_told_by_the_stream() -> None:
+@with_emulator()
+async def test_a_refused_firing_is_told_by_the_stream(emulator: InProcess) -> None:
     """D-263."""
-    async with in_process() as emulator, streaming(emulator) as stream:
+    async with streaming(emulator) as stream:
         await stream.next()
         await refused_firing(emulator)
         firing, clock = await stream.events(2)
@@ -187,9 +187,9 @@ async def test_a_refused_firing_is_told_by_the_stream() -> None:
     }
 
 
-@on_loop
-async def test_what_a_message_redacts_is_hidden_if_asked() -> None:
-    async with in_process() as emulator, streaming(emulator, "redact=true") as stream:
+@with_emulator()
+async def test_what_a_message_redacts_is_hidden_if_asked(emulator: InProcess) -> None:
+    async with streaming(emulator, "redact=true") as stream:
         await stream.next()
         await emulator.publish(HOOK, {"Svc-Redact-Fields": "body"}, b"secret")
         attempt = (await stream.until("attempt"))[-1].data
@@ -198,17 +198,16 @@ async def test_what_a_message_redacts_is_hidden_if_asked() -> None:
     assert str(attempt["body"]).startswith("REDACTED:")
 
 
-@on_loop
-async def test_another_world_is_another_stream() -> None:
-    async with in_process() as emulator:
-        await emulator.control("POST", "/worlds", {"id": "w", "epoch": "2026-01-01"})
-        async with streaming(emulator, "world=w") as stream:
-            assert said(await stream.events(1)) == ["clock 0h"]
-            await emulator.publish(HOOK)
-            await emulator.advance("1h")
-            await emulator.control("POST", "/clock/advance?world=w", {"by": "3h"})
+@with_emulator()
+async def test_another_world_is_another_stream(emulator: InProcess) -> None:
+    await emulator.control("POST", "/worlds", {"id": "w", "epoch": "2026-01-01"})
+    async with streaming(emulator, "world=w") as stream:
+        assert said(await stream.events(1)) == ["clock 0h"]
+        await emulator.publish(HOOK)
+        await emulator.advance("1h")
+        await emulator.control("POST", "/clock/advance?world=w", {"by": "3h"})
 
-            assert said(await stream.events(1)) == ["clock 3h"]
+        assert said(await stream.events(1)) == ["clock 3h"]
 
 
 @on_loop
@@ -232,9 +231,9 @@ async def test_what_is_told_survives_a_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@on_loop
-async def test_a_world_that_is_far_ahead_is_told_whole() -> None:
-    async with in_process() as emulator, streaming(emulator) as stream:
+@with_emulator()
+async def test_a_world_that_is_far_ahead_is_told_whole(emulator: InProcess) -> None:
+    async with streaming(emulator) as stream:
         await stream.next()
         stream.is_read.clear()
         await emulator.call("POST", f"/v2/schedules/{HOOK}", {"Svc-Cron": "* * * * *"})
@@ -250,17 +249,16 @@ async def test_a_world_that_is_far_ahead_is_told_whole() -> None:
 # -- where it begins --------------------------------------------------------------------------
 
 
-@on_loop
-async def test_it_begins_with_what_happens_from_now_on_or_with_the_first_entry() -> None:
+@with_emulator()
+async def test_it_begins_with_what_happens_from_now_on_or_with_the_first_entry(emulator: InProcess) -> None:
     """D-222."""
-    async with in_process() as emulator:
-        await emulator.publish(HOOK)
-        async with streaming(emulator) as now, streaming(emulator, "from=start") as start:
-            assert said(await now.events(1)) == ["clock 0h"]
-            assert said(await start.events(5)) == ["CREATED", "ACTIVE", "200", "DELIVERED", "clock 0h"]
-            await emulator.publish(HOOK, {"Svc-Delay": "1h"})
+    await emulator.publish(HOOK)
+    async with streaming(emulator) as now, streaming(emulator, "from=start") as start:
+        assert said(await now.events(1)) == ["clock 0h"]
+        assert said(await start.events(5)) == ["CREATED", "ACTIVE", "200", "DELIVERED", "clock 0h"]
+        await emulator.publish(HOOK, {"Svc-Delay": "1h"})
 
-            assert said(await now.events(1)) == said(await start.events(1)) == ["CREATED"]
+        assert said(await now.events(1)) == said(await start.events(1)) == ["CREATED"]
 
 
 @pytest.mark.parametrize(
@@ -271,22 +269,21 @@ async def test_it_begins_with_what_happens_from_now_on_or_with_the_first_entry()
         ("last=1000000&from=now", ["CREATED", "ACTIVE", "200", "DELIVERED", "clock 0h"]),
     ],
 )
-@on_loop
-async def test_it_begins_with_the_last_entries(query: str, expected: list[str]) -> None:
+@with_emulator()
+async def test_it_begins_with_the_last_entries(emulator: InProcess, query: str, expected: list[str]) -> None:
     """D-326."""
-    async with in_process() as emulator:
-        await emulator.publish(HOOK)
-        async with streaming(emulator, f"{query}&follow=false") as stream:
-            events = await stream.events(1)
-            assert said([*events, *await stream.rest()]) == expected
-        # A repeated address continues behind the last event, whatever it said of the beginning.
-        async with streaming(emulator, f"{query}&follow=false&last_event_id={events[0].id}") as stream:
-            assert said(await stream.rest()) == (expected[1:] or expected)
+    await emulator.publish(HOOK)
+    async with streaming(emulator, f"{query}&follow=false") as stream:
+        events = await stream.events(1)
+        assert said([*events, *await stream.rest()]) == expected
+    # A repeated address continues behind the last event, whatever it said of the beginning.
+    async with streaming(emulator, f"{query}&follow=false&last_event_id={events[0].id}") as stream:
+        assert said(await stream.rest()) == (expected[1:] or expected)
 
 
-@on_loop
-async def test_what_is_done_after_the_answer_has_begun_is_told() -> None:
-    async with in_process() as emulator, streaming(emulator) as stream:
+@with_emulator()
+async def test_what_is_done_after_the_answer_has_begun_is_told(emulator: InProcess) -> None:
+    async with streaming(emulator) as stream:
         # Its first event has not come yet.
         await emulator.publish(HOOK)
 
@@ -294,24 +291,25 @@ async def test_what_is_done_after_the_answer_has_begun_is_told() -> None:
 
 
 @pytest.mark.parametrize("by_header", [True, False], ids=["header", "parameter"])
-@on_loop
-async def test_it_resumes_behind_any_event_with_nothing_lost_and_nothing_twice(by_header: bool) -> None:
+@with_emulator()
+async def test_it_resumes_behind_any_event_with_nothing_lost_and_nothing_twice(
+    emulator: InProcess, by_header: bool
+) -> None:
     """D-220."""
-    async with in_process() as emulator:
-        await emulator.rule(DOWN, sequence=[{"status": 503}, {"status": 200}])
-        async with streaming(emulator) as stream:
-            await stream.next()
-            await emulator.publish(HOOK)
-            await emulator.publish(DOWN, {"Svc-Retry-Delay": "60000"})
-            seen = await stream.events(9)
-        # Also what happens while nobody looks.
-        await emulator.advance("1h")
-        for count in range(1, len(seen) + 1):
-            last = str(seen[count - 1].id)
-            query, headers = ("", {"Last-Event-ID": last}) if by_header else (f"last_event_id={last}", {})
-            async with streaming(emulator, query, headers) as again:
-                rest = await again.until("clock")
-            assert sequence(seen[:count] + rest) == list(range(1, 13))
+    await emulator.rule(DOWN, sequence=[{"status": 503}, {"status": 200}])
+    async with streaming(emulator) as stream:
+        await stream.next()
+        await emulator.publish(HOOK)
+        await emulator.publish(DOWN, {"Svc-Retry-Delay": "60000"})
+        seen = await stream.events(9)
+    # Also what happens while nobody looks.
+    await emulator.advance("1h")
+    for count in range(1, len(seen) + 1):
+        last = str(seen[count - 1].id)
+        query, headers = ("", {"Last-Event-ID": last}) if by_header else (f"last_event_id={last}", {})
+        async with streaming(emulator, query, headers) as again:
+            rest = await again.until("clock")
+        assert sequence(seen[:count] + rest) == list(range(1, 13))
 
 
 @on_loop
@@ -329,23 +327,13 @@ async def test_it_resumes_after_a_restart_of_the_server(tmp_path: Path) -> None:
             assert said(await stream.events(5)) == ["CREATED", "ACTIVE", "200", "DELIVERED", "clock 1h"]
 
 
-@on_loop
-async def test_an_id_that_is_none_is_refused() -> None:
-    """D-220."""
-    async with in_process() as emulator:
-        answer = await emulator.control("GET", "/stream", headers={"Last-Event-ID": "57"})
-        assert (answer.status, answer.json["field"]) == (400, "Last-Event-ID")
-        answer = await emulator.control("GET", "/stream?world=nowhere")
-        assert answer.status == 404
-
-
 # -- the clock --------------------------------------------------------------------------------
 
 
-@on_loop
-async def test_moves_of_the_clock_are_told_with_where_they_began() -> None:
+@with_emulator()
+async def test_moves_of_the_clock_are_told_with_where_they_began(emulator: InProcess) -> None:
     """D-223."""
-    async with in_process() as emulator, streaming(emulator) as stream:
+    async with streaming(emulator) as stream:
         await stream.next()
         await emulator.advance("1h")
         await emulator.control("PUT", "/clock", {"now": EPOCH_MS + 2 * HOUR_MS})
@@ -363,19 +351,19 @@ async def test_moves_of_the_clock_are_told_with_where_they_began() -> None:
         assert [end for _, end in hours[:-1]] == [begin for begin, _ in hours[1:]]
 
 
-@on_loop
-async def test_a_clock_that_is_set_back_is_told() -> None:
-    async with in_process() as emulator, streaming(emulator) as stream:
+@with_emulator()
+async def test_a_clock_that_is_set_back_is_told(emulator: InProcess) -> None:
+    async with streaming(emulator) as stream:
         await stream.next()
         await emulator.control("PUT", "/clock", {"now": EPOCH_MS - HOUR_MS})
 
         assert said(await stream.events(1)) == ["clock -1h"]
 
 
-@on_loop
-async def test_another_pace_is_told_and_time_that_passes_by_itself_is_not() -> None:
+@with_emulator()
+async def test_another_pace_is_told_and_time_that_passes_by_itself_is_not(emulator: InProcess) -> None:
     """D-223."""
-    async with in_process() as emulator, streaming(emulator) as stream:
+    async with streaming(emulator) as stream:
         await stream.next()
         await emulator.control("PUT", "/clock", {"rate": 1})
         clock: Any = (await stream.next()).data
@@ -390,10 +378,10 @@ async def test_another_pace_is_told_and_time_that_passes_by_itself_is_not() -> N
 # -- resets and ends --------------------------------------------------------------------------
 
 
-@on_loop
-async def test_a_reset_is_told_and_then_the_world_as_it_now_is() -> None:
+@with_emulator()
+async def test_a_reset_is_told_and_then_the_world_as_it_now_is(emulator: InProcess) -> None:
     """D-221."""
-    async with in_process() as emulator, streaming(emulator) as stream:
+    async with streaming(emulator) as stream:
         await stream.next()
         await emulator.publish(HOOK)
         before = await stream.events(4)
@@ -410,65 +398,61 @@ async def test_a_reset_is_told_and_then_the_world_as_it_now_is() -> None:
         assert not set(ids(before)) & set(ids(events))
 
 
-@on_loop
-async def test_an_id_from_before_a_reset_leads_to_the_history_as_it_now_is() -> None:
+@with_emulator()
+async def test_an_id_from_before_a_reset_leads_to_the_history_as_it_now_is(emulator: InProcess) -> None:
     """D-221."""
-    async with in_process() as emulator:
-        async with streaming(emulator) as stream:
-            await stream.next()
-            await emulator.publish(HOOK)
-            last = (await stream.next()).id
-        await emulator.control("POST", "/reset")
+    async with streaming(emulator) as stream:
+        await stream.next()
         await emulator.publish(HOOK)
-        async with streaming(emulator, f"last_event_id={last}&follow=false") as stream:
-            events = await stream.rest()
+        last = (await stream.next()).id
+    await emulator.control("POST", "/reset")
+    await emulator.publish(HOOK)
+    async with streaming(emulator, f"last_event_id={last}&follow=false") as stream:
+        events = await stream.rest()
 
     assert said(events) == ["reset unknown_id", "CREATED", "ACTIVE", "200", "DELIVERED", "clock 0h"]
 
 
-@on_loop
-async def test_a_restored_world_is_told_anew_and_its_old_ids_are_unknown() -> None:
+@with_emulator()
+async def test_a_restored_world_is_told_anew_and_its_old_ids_are_unknown(emulator: InProcess) -> None:
     """D-221."""
-    async with in_process() as emulator:
+    await emulator.publish(HOOK)
+    await emulator.control("POST", "/snapshots", {"name": "s"})
+    async with streaming(emulator, "from=start") as stream:
+        seen = await stream.until("clock")
         await emulator.publish(HOOK)
-        await emulator.control("POST", "/snapshots", {"name": "s"})
-        async with streaming(emulator, "from=start") as stream:
-            seen = await stream.until("clock")
-            await emulator.publish(HOOK)
-            await stream.events(4)
-            await emulator.control("POST", "/snapshots/s/restore")
-            assert said(await stream.until("clock"))[:2] == ["reset reset", "CREATED"]
-        # An entry that is in both histories, even so.
-        async with streaming(emulator, f"last_event_id={seen[1].id}&follow=false") as stream:
-            assert said(await stream.rest())[0] == "reset unknown_id"
+        await stream.events(4)
+        await emulator.control("POST", "/snapshots/s/restore")
+        assert said(await stream.until("clock"))[:2] == ["reset reset", "CREATED"]
+    # An entry that is in both histories, even so.
+    async with streaming(emulator, f"last_event_id={seen[1].id}&follow=false") as stream:
+        assert said(await stream.rest())[0] == "reset unknown_id"
 
 
-@on_loop
-async def test_an_entry_that_has_not_been_is_unknown() -> None:
+@with_emulator()
+async def test_an_entry_that_has_not_been_is_unknown(emulator: InProcess) -> None:
     """D-221."""
-    async with in_process() as emulator:
-        async with streaming(emulator) as stream:
-            life = str((await stream.next()).id).partition("-")[0]
-        async with streaming(emulator, f"last_event_id={life}-1&follow=false") as stream:
-            assert said(await stream.rest()) == ["reset unknown_id", "clock 0h"]
+    async with streaming(emulator) as stream:
+        life = str((await stream.next()).id).partition("-")[0]
+    async with streaming(emulator, f"last_event_id={life}-1&follow=false") as stream:
+        assert said(await stream.rest()) == ["reset unknown_id", "clock 0h"]
 
 
-@on_loop
-async def test_the_stream_of_a_deleted_world_ends() -> None:
+@with_emulator()
+async def test_the_stream_of_a_deleted_world_ends(emulator: InProcess) -> None:
     """D-221."""
-    async with in_process() as emulator:
-        await emulator.control("POST", "/worlds", {"id": "w", "epoch": "2026-01-01"})
-        async with streaming(emulator, "world=w") as stream:
-            await stream.next()
-            await emulator.control("DELETE", "/worlds/w")
+    await emulator.control("POST", "/worlds", {"id": "w", "epoch": "2026-01-01"})
+    async with streaming(emulator, "world=w") as stream:
+        await stream.next()
+        await emulator.control("DELETE", "/worlds/w")
 
-            assert said(await stream.rest()) == ["end deleted"]
+        assert said(await stream.rest()) == ["end deleted"]
 
 
-@on_loop
-async def test_an_emulator_that_closes_ends_its_streams_and_does_not_say_for_good() -> None:
+@with_emulator()
+async def test_an_emulator_that_closes_ends_its_streams_and_does_not_say_for_good(emulator: InProcess) -> None:
     """D-221."""
-    async with in_process() as emulator, streaming(emulator) as stream:
+    async with streaming(emulator) as stream:
         await stream.next()
         await emulator.emulation.close()
 
@@ -489,15 +473,14 @@ async def test_a_world_that_breaks_says_so(monkeypatch: pytest.MonkeyPatch, capl
         assert end.data == {"reason": "broken", "error": "this world has stopped: a rule failed"}
 
 
-@on_loop
-async def test_deliveries_removed_from_the_journal_are_not_told_again() -> None:
+@with_emulator()
+async def test_deliveries_removed_from_the_journal_are_not_told_again(emulator: InProcess) -> None:
     """D-224."""
-    async with in_process() as emulator:
-        await emulator.publish(HOOK)
-        await emulator.control("DELETE", "/deliveries")
-        await emulator.publish(HOOK)
-        async with streaming(emulator, "from=start&follow=false") as stream:
-            events = await stream.rest()
+    await emulator.publish(HOOK)
+    await emulator.control("DELETE", "/deliveries")
+    await emulator.publish(HOOK)
+    async with streaming(emulator, "from=start&follow=false") as stream:
+        events = await stream.rest()
 
     assert sequence(events) == [1, 2, 4, 5, 6, 7, 8]
     assert [event.id for event in events][-1] == events[-2].id
@@ -506,22 +489,21 @@ async def test_deliveries_removed_from_the_journal_are_not_told_again() -> None:
 # -- readers that leave -----------------------------------------------------------------------
 
 
-@on_loop
-async def test_nobody_watches_once_the_clients_have_gone() -> None:
-    async with in_process() as emulator:
-        tasks = len(asyncio.all_tasks())
-        async with streaming(emulator) as one, streaming(emulator) as other:
-            await one.next()
-            await other.next()
-            assert len(emulator.world.watches) == 2
-        assert not emulator.world.watches
-        assert len(asyncio.all_tasks()) == tasks
+@with_emulator()
+async def test_nobody_watches_once_the_clients_have_gone(emulator: InProcess) -> None:
+    tasks = len(asyncio.all_tasks())
+    async with streaming(emulator) as one, streaming(emulator) as other:
+        await one.next()
+        await other.next()
+        assert len(emulator.world.watches) == 2
+    assert not emulator.world.watches
+    assert len(asyncio.all_tasks()) == tasks
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["it leaves", "the server refuses to write to it"])
-@on_loop
-async def test_a_client_that_leaves_while_it_is_written_to_is_let_go(is_refused: bool) -> None:
-    async with in_process() as emulator, streaming(emulator) as stream:
+@with_emulator()
+async def test_a_client_that_leaves_while_it_is_written_to_is_let_go(emulator: InProcess, is_refused: bool) -> None:
+    async with streaming(emulator) as stream:
         await stream.next()
         if is_refused:
             stream.is_refused = True
@@ -536,9 +518,11 @@ async def test_a_client_that_leaves_while_it_is_written_to_is_let_go(is_refused:
 
 
 @pytest.mark.slow
-@on_loop
-async def test_strict_mode_lets_events_through_as_they_come(caplog: pytest.LogCaptureFixture) -> None:
-    async with in_process(strict=True) as emulator, streaming(emulator) as stream:
+@with_emulator(strict=True)
+async def test_strict_mode_lets_events_through_as_they_come(
+    emulator: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with streaming(emulator) as stream:
         await stream.next()
         await emulator.publish(HOOK)
 
@@ -546,26 +530,25 @@ async def test_strict_mode_lets_events_through_as_they_come(caplog: pytest.LogCa
     assert caplog.messages == []
 
 
-@on_loop
-async def test_a_refused_call_is_told_on_the_stream_of_its_world() -> None:
+@with_emulator()
+async def test_a_refused_call_is_told_on_the_stream_of_its_world(emulator: InProcess) -> None:
     """D-333."""
-    async with in_process() as emulator:
-        await emulator.get("/v2/before")
-        async with streaming(emulator) as stream:
-            await emulator.get("/v2/during")
-            told = (await stream.until("refused"))[-1]
-            [_, listed] = (await emulator.control("GET", "/refused")).json["refused"]
-            assert told.data == listed
-            assert listed["path"] == "/v2/during"
+    await emulator.get("/v2/before")
+    async with streaming(emulator) as stream:
+        await emulator.get("/v2/during")
+        told = (await stream.until("refused"))[-1]
+        [_, listed] = (await emulator.control("GET", "/refused")).json["refused"]
+        assert told.data == listed
+        assert listed["path"] == "/v2/during"
 
 
 # -- many followers ---------------------------------------------------------------------------
 
 
-@on_loop
-async def test_followers_at_the_same_place_are_written_one_text() -> None:
+@with_emulator()
+async def test_followers_at_the_same_place_are_written_one_text(emulator: InProcess) -> None:
     """D-563."""
-    async with in_process() as emulator, contextlib.AsyncExitStack() as stack:
+    async with contextlib.AsyncExitStack() as stack:
         followers = [await stack.enter_async_context(streaming(emulator)) for _ in range(10)]
         for follower in followers:
             await follower.events(1)
@@ -575,10 +558,10 @@ async def test_followers_at_the_same_place_are_written_one_text() -> None:
             assert follower.pieces[-1] is followers[0].pieces[-1]
 
 
-@on_loop
-async def test_a_slow_follower_holds_one_piece_and_gets_all_that_happens() -> None:
+@with_emulator()
+async def test_a_slow_follower_holds_one_piece_and_gets_all_that_happens(emulator: InProcess) -> None:
     """D-563: nothing is read for a follower before it has taken what it was sent."""
-    async with in_process() as emulator, streaming(emulator) as stream:
+    async with streaming(emulator) as stream:
         await stream.events(1)
         stream.is_read.clear()
         for _ in range(30):

@@ -16,16 +16,16 @@ from emulator.control.upcoming import (
     read_upcoming,
 )
 from emulator.control.waiting import Held
-from emulator.core import message_facts, resource_facts
+from emulator.core import resource_facts
 from emulator.core.errors import InvalidInput
 from emulator.core.language.calendar import LAST_LOCAL_MS
 from emulator.core.model.messages import HoldReason, Response, TimerKind
 from emulator.core.model.resources import Fault, ScriptedResponse
-from emulator.core.record import MessageId
 from emulator.delivery.mounts import MountedRequest
 from emulator.queries.history import EndedMessage, Failure
 from emulator.wire.json_reader import Json
 from emulator.wire.times import MAX_INSTANT_MS, iso, local_iso
+from tests.control.twins import without_twins
 from tests.harness.emulators import InProcess, with_emulator
 from tests.harness.simulations import (
     ACCOUNT_ID,
@@ -35,7 +35,6 @@ from tests.harness.simulations import (
     MINUTE,
     SECOND,
     World,
-    always,
     answered,
     by_url,
     flow,
@@ -66,30 +65,8 @@ def as_json(shown: object) -> Any:
 # -- what is listed ---------------------------------------------------------------------------
 
 
-def test_an_empty_world_has_nothing_to_come() -> None:
-    assert look(World()) == Upcoming(now_ms=EPOCH_MS, until_ms=None, items=(), waiting=(), truncated=False)
-
-
 def test_every_kind_of_timer_has_its_item() -> None:
     assert upcoming.OF_TIMER.keys() == set(TimerKind)
-
-
-def test_delayed_messages_and_retries_are_listed_in_order() -> None:
-    world = World(answering=by_url({DOWN: answered(500)}))
-    delayed = world.publish(URL, delay_ms=HOUR)
-    failing = world.publish(DOWN, retry_delay="90000", max_retries=3)
-
-    found = look(world)
-
-    assert [
-        (item.message_id, item.at_ms - EPOCH_MS)
-        for item in found.items
-        if isinstance(item, upcoming.Retry | upcoming.FirstAttempt)
-    ] == [(failing, 90_000), (delayed, HOUR)]
-    (retry, first) = found.items
-    assert isinstance(retry, upcoming.Retry)
-    assert (retry.retry, retry.delay_ms, retry.set_by, retry.arithmetic) == (1, None, None, None)
-    assert isinstance(first, upcoming.FirstAttempt)
 
 
 def test_a_retry_gets_the_arithmetic_of_its_failure() -> None:
@@ -97,6 +74,7 @@ def test_a_retry_gets_the_arithmetic_of_its_failure() -> None:
     world = World(answering=by_url({DOWN: outcome}))
     failing = world.publish(DOWN, max_retries=3)
     found = look(world)
+    assert listed(found) == [("Retry", 10 * SECOND)]
 
     def shown(number: int) -> Any:
         failures = {failing: Failure(number=number, at_ms=EPOCH_MS, outcome=outcome)}
@@ -104,17 +82,9 @@ def test_a_retry_gets_the_arithmetic_of_its_failure() -> None:
         return as_json(retry)
 
     expected: dict[str, Json] = {
-        "kind": "retry",
-        "at": "2026-01-01T00:00:10.000Z",
-        "at_ms": EPOCH_MS + 10_000,
-        "why": "retry 1 of 3: Retry-After: 10 -> 10s",
-        "account_id": ACCOUNT_ID,
-        "message_id": failing,
-        "url": DOWN,
-        "retry": 1,
-        "retries": 3,
-        "delay_ms": 10_000,
-        "set_by": "Retry-After",
+        **{"kind": "retry", "at": "2026-01-01T00:00:10.000Z", "at_ms": EPOCH_MS + 10_000},
+        **{"why": "retry 1 of 3: Retry-After: 10 -> 10s", "account_id": ACCOUNT_ID, "message_id": failing},
+        **{"url": DOWN, "retry": 1, "retries": 3, "delay_ms": 10_000, "set_by": "Retry-After"},
         "arithmetic": "Retry-After: 10 -> 10s",
     }
     assert list(shown(1).items()) == list(expected.items())
@@ -151,13 +121,6 @@ def test_without_an_instant_each_schedule_has_its_next_firing_only() -> None:
     world.write_schedule("0 0 1 * *", URL, schedule_id="monthly")
 
     assert listed(look(world)) == [("ScheduleFiring", 5 * MINUTE), ("ScheduleFiring", 31 * DAY)]
-
-
-def test_the_instant_itself_is_included() -> None:
-    world = World()
-    world.publish(URL, delay_ms=HOUR)
-    assert listed(look(world, until=HOUR)) == [("FirstAttempt", HOUR)]
-    assert listed(look(world, until=HOUR - 1)) == []
 
 
 def test_a_paused_schedule_is_not_listed() -> None:
@@ -255,18 +218,11 @@ def test_an_attempt_under_way_waits_for_nobody_knows_how_long() -> None:
     """D-211."""
     world = World(answering=None)
     message_id = world.publish(URL, timeout_ms=60_000)
-    assert as_json(look(world).waiting) == [
-        {
-            "kind": "attempt",
-            "why": "attempt 1 is under way, for at most 1m",
-            "since": "2026-01-01T00:00:00.000Z",
-            "since_ms": EPOCH_MS,
-            "account_id": ACCOUNT_ID,
-            "message_id": message_id,
-            "url": URL,
-            "attempt": 1,
-        }
-    ]
+    (waiting,) = as_json(look(world).waiting)
+    assert without_twins(waiting) == {
+        **{"kind": "attempt", "why": "attempt 1 is under way, for at most 1m", "since_ms": EPOCH_MS},
+        **{"account_id": ACCOUNT_ID, "message_id": message_id, "url": URL, "attempt": 1},
+    }
 
 
 def test_messages_in_a_queue_wait_for_those_that_hold_its_slots() -> None:
@@ -331,20 +287,10 @@ def test_a_rate_tells_the_end_of_its_period_and_when_each_message_may_start_at_t
         "kind": "flow_control",
         "why": "flow control key k lets 2 start per 10s, this one at 2026-01-01T00:00:20.000Z at the earliest; "
         "it is number 3 in line",
-        "since": "2026-01-01T00:00:00.000Z",
-        "since_ms": EPOCH_MS,
-        "account_id": ACCOUNT_ID,
-        "message_id": last.message_id,
-        "url": URL,
-        "name": "k",
-        "reason": "rate",
-        "position": 3,
-        "length": 3,
-        "holders": [],
-        "earliest": "2026-01-01T00:00:20.000Z",
-        "earliest_ms": EPOCH_MS + 20 * SECOND,
+        **{"since_ms": EPOCH_MS, "account_id": ACCOUNT_ID, "message_id": last.message_id, "url": URL, "name": "k"},
+        **{"reason": "rate", "position": 3, "length": 3, "holders": [], "earliest_ms": EPOCH_MS + 20 * SECOND},
     }
-    assert list(as_json(last).items()) == list(expected.items())
+    assert list(without_twins(as_json(last)).items()) == list(expected.items())
     (window,) = found.items
     assert isinstance(window, upcoming.RateWindowEnd)
     assert (window.at_ms - EPOCH_MS, window.key, window.waiting) == (10 * SECOND, "k", 3)
@@ -374,55 +320,6 @@ def test_no_more_that_waits_is_listed_than_asked_for() -> None:
         world.publish(URL)
     found = look(world, limit=2)
     assert (len(found.waiting), found.truncated) == (2, True)
-
-
-# -- what it says comes true ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_clock_advance_does_what_was_listed(seed: int) -> None:
-    """Firings and retries come at the listed instants, and none besides."""
-    world = World(answering=by_url({DOWN: [answered(500), answered(500), answered()]}), seed=seed)
-    world.write_schedule(f"*/{seed + 3} * * * *", URL, schedule_id="often")
-    world.write_schedule("CRON_TZ=Asia/Kathmandu 15 9 * * *", URL, schedule_id="daily")
-    for number in range(4):
-        world.publish(DOWN, retry_delay=f"{seed * 7_000 + number * 1_111}", max_retries=5)
-        world.publish(URL, delay_ms=(number * 37 + seed) * MINUTE)
-    found = look(world, until=DAY)
-    began = len(world.facts)
-
-    world.run_until(DAY)
-
-    done = world.facts[began:]
-    assert [(item.schedule_id, item.at_ms) for item in found.items if isinstance(item, upcoming.ScheduleFiring)] == [
-        (fact.schedule_id, fact.at_ms) for fact in done if isinstance(fact, resource_facts.ScheduleFired)
-    ]
-    started = [
-        (fact.message_id, fact.number, fact.at_ms) for fact in done if isinstance(fact, message_facts.AttemptStarted)
-    ]
-    known = {item.message_id for item in found.items if isinstance(item, upcoming.Retry)}
-    first_of: dict[MessageId, tuple[MessageId, int, int]] = {}
-    for each in started:
-        if each[0] in known:
-            first_of.setdefault(each[0], each)
-    # Listed is the next retry of each message; the one after that depends on what it comes to.
-    assert [
-        (item.message_id, item.retry + 1, item.at_ms) for item in found.items if isinstance(item, upcoming.Retry)
-    ] == sorted(first_of.values(), key=lambda each: each[2])
-
-
-def test_retries_that_are_answered_200_are_all_that_happens() -> None:
-    world = World(answering=always(answered(500)))
-    for number in range(5):
-        world.publish(DOWN, retry_delay=str(number * 1_000 + 500))
-    found = look(world, until=HOUR)
-    began = len(world.starts())
-    world.answering = always(answered())
-
-    world.run_until(HOUR)
-
-    assert [(item.at_ms - EPOCH_MS) for item in found.items] == [at for _, _, at in world.starts()[began:]]
-    assert world.simulation.state.messages == {}
 
 
 # -- the query --------------------------------------------------------------------------------
@@ -486,7 +383,7 @@ def forget_rule(world: World) -> None:
             lambda world: world.publish(URL, delay_ms=5 * SECOND),
             "delivery",
             "the first attempt, 5s after the message was made",
-            {"message_id": "*", "url": URL, "created": "2026-01-01T00:00:00.000Z", "created_ms": EPOCH_MS},
+            {"message_id": "*", "url": URL, "created_ms": EPOCH_MS},
             id="delivery",
         ),
         pytest.param(
@@ -581,15 +478,8 @@ def test_item_says_what_is_due_and_why(
     if "message_id" in fields:
         why = why.replace("*", item["message_id"])
     at_ms = EPOCH_MS + world.now_ms + 5 * SECOND
-    expected: dict[str, Json] = {
-        "kind": kind,
-        "at": iso(at_ms),
-        "at_ms": at_ms,
-        "why": why,
-        "account_id": ACCOUNT_ID,
-        **fields,
-    }
-    shown = {name: "*" if value in made else value for name, value in item.items()}
+    expected: dict[str, Json] = {"kind": kind, "at_ms": at_ms, "why": why, "account_id": ACCOUNT_ID, **fields}
+    shown = {name: "*" if value in made else value for name, value in without_twins(item).items()}
     assert list(shown.items()) == list(expected.items())
 
 
@@ -701,14 +591,6 @@ async def test_a_clock_at_the_end_of_the_calendar_is_no_trouble(emulator: InProc
     await emulator.publish(URL, {"Svc-Delay": "1d"})
     found = await ask(emulator, "?until=9999-12-31T23:59:59Z")
     assert found["items"] == []
-
-
-@pytest.mark.parametrize("query", ["?until=tomorrow", "?limit=0", "?untill=1", "?until=1&until=2"])
-@with_emulator()
-async def test_a_query_that_is_wrong_is_refused(emulator: InProcess, query: str) -> None:
-    answer = await emulator.control("GET", f"/upcoming{query}")
-    assert answer.status == 400
-    assert answer.json["field"] == query[1:].partition("=")[0]
 
 
 @with_emulator()
