@@ -38,8 +38,12 @@ class _Move:
                 self.messages_created += 1
             elif kind is resource_facts.ScheduleFired:
                 self.schedules_fired += 1
-            elif kind is message_facts.AttemptFinished or kind is message_facts.DuplicateFinished:
-                assert isinstance(fact, message_facts.AttemptFinished | message_facts.DuplicateFinished)
+            elif kind is message_facts.AttemptFinished:
+                assert isinstance(fact, message_facts.AttemptFinished)
+                self.deliveries += 1
+                self.succeeded += fact.outcome.succeeded
+            elif kind is message_facts.DuplicateFinished:
+                assert isinstance(fact, message_facts.DuplicateFinished)
                 self.deliveries += 1
                 self.succeeded += fact.outcome.succeeded
 

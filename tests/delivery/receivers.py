@@ -1,4 +1,4 @@
-"""Real receivers on loopback that record the exact bytes of each request."""
+"""Real receivers on loopback that record the exact bytes of each request, and the client that calls them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+
+from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup
+from emulator.delivery.http import HttpClient
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -85,3 +88,15 @@ async def unused_port() -> int:
     server.close()
     await server.wait_closed()
     return port
+
+
+@asynccontextmanager
+async def client(
+    lookup: Lookup | None = None, *, max_response_bytes: int = 10_000_000, max_bodies_bytes: int = 10_000_000
+) -> AsyncIterator[HttpClient]:
+    resolver = CheckedResolver(EgressPolicy(), lookup)
+    made = HttpClient(resolver, max_response_bytes=max_response_bytes, max_bodies_bytes=max_bodies_bytes)
+    try:
+        yield made
+    finally:
+        await made.close()

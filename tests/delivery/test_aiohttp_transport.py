@@ -8,35 +8,20 @@ import gc
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 
 import pytest
 
 from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
-from emulator.delivery.egress import CheckedResolver, EgressPolicy
 from emulator.delivery.http import HttpClient, SendFailure
 from tests.delivery.conftest import Run, on_both_loops
-from tests.delivery.receivers import OK, Answer, Receiver, Then, receiver
+from tests.delivery.receivers import OK, Answer, Receiver, Then, client, receiver
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 INVALID = SendFailure(text="invalid response")
 NO_ROOM = SendFailure(text="no room for the response: the bodies of all attempts under way exceed 256 MiB together")
-
-
-@asynccontextmanager
-async def client(
-    *, max_response_bytes: int = 10_000_000, max_bodies_bytes: int = 10_000_000
-) -> AsyncIterator[HttpClient]:
-    made = HttpClient(
-        CheckedResolver(EgressPolicy()), max_response_bytes=max_response_bytes, max_bodies_bytes=max_bodies_bytes
-    )
-    try:
-        yield made
-    finally:
-        await made.close()
 
 
 async def post(http: HttpClient, port: int) -> Response | SendFailure:

@@ -9,8 +9,6 @@ import socket
 import ssl
 import struct
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -22,22 +20,13 @@ from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
 from emulator.core.record import Headers
 from emulator.core.rules.attempts import TIMEOUT_ERROR
-from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup, Resolved
+from emulator.delivery.egress import Resolved
 from emulator.delivery.http import CONNECTION_FAILED, REFUSED, RESET, UNREACHABLE, HttpClient, SendFailure, failure_text
 from emulator.wire.urls import Target, read_target
 from tests.delivery.conftest import Run, on_both_loops
-from tests.delivery.receivers import OK, Answer, Then, receiver, unused_port
+from tests.delivery.receivers import OK, Answer, Then, client, receiver, unused_port
 
 HOST = ("Host", "receiver.test")
-
-
-@asynccontextmanager
-async def client(lookup: Lookup | None = None, *, max_response_bytes: int = 1000) -> AsyncIterator[HttpClient]:
-    made = HttpClient(CheckedResolver(EgressPolicy(), lookup), max_response_bytes=max_response_bytes)
-    try:
-        yield made
-    finally:
-        await made.close()
 
 
 async def post(
@@ -216,7 +205,7 @@ async def test_nobody_listening_is_a_refused_connection(host: str) -> None:
 @pytest.mark.parametrize("method", [Method.POST, Method.GET])
 @on_both_loops
 async def test_a_broken_answer_fails_once_and_is_not_asked_again(answer: Answer, text: str, method: Method) -> None:
-    async with client() as http, receiver([answer]) as there:
+    async with client(max_response_bytes=1000) as http, receiver([answer]) as there:
         assert await post(http, there.url(), method=method) == SendFailure(text=text)
         assert len(there.requests) == 1
 

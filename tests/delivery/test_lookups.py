@@ -15,7 +15,7 @@ from emulator.core.model.options import Method
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Infos, Lookups, LookupTimeout, ask_system
 from emulator.delivery.http import HttpClient, SendFailure
 from tests.delivery.conftest import on_both_loops
-from tests.delivery.receivers import receiver
+from tests.delivery.receivers import client, receiver
 
 
 class Silence:
@@ -52,26 +52,22 @@ async def post(http: HttpClient, url: str) -> Response | SendFailure:
 async def test_names_that_nobody_answers_for_hold_up_neither_addresses_nor_localhost() -> None:
     """D-275."""
     with silence() as servers:
-        resolver = CheckedResolver(EgressPolicy(), Lookups(servers.ask).find)
-        http = HttpClient(resolver)
-        waiting = [asyncio.create_task(post(http, f"http://nobody-{number}/")) for number in range(100)]
-        async with receiver() as there:
+        async with client(Lookups(servers.ask).find) as http, receiver() as there:
+            waiting = [asyncio.create_task(post(http, f"http://nobody-{number}/")) for number in range(100)]
             for host in ("127.0.0.1", "localhost", "app.localhost"):
                 assert isinstance(await post(http, there.url(host=host)), Response)
-        assert not any(task.done() for task in waiting)
-        for task in waiting:
-            task.cancel()
-        await asyncio.wait(waiting)
-        await http.close()
+            assert not any(task.done() for task in waiting)
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
 
 
 @on_both_loops
 async def test_a_name_that_nobody_answers_for_is_given_up_in_time() -> None:
     """D-275."""
     with silence() as servers:
-        http = HttpClient(CheckedResolver(EgressPolicy(), Lookups(servers.ask, limit_s=0.01).find))
-        assert await post(http, "http://nobody/") == SendFailure(text="name lookup timed out: nobody")
-        await http.close()
+        async with client(Lookups(servers.ask, limit_s=0.01).find) as http:
+            assert await post(http, "http://nobody/") == SendFailure(text="name lookup timed out: nobody")
 
 
 @on_both_loops

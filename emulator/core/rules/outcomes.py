@@ -307,9 +307,9 @@ def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> De
         yield from _fail(state, progress, outcome)
     else:
         yield next_retry(progress, outcome, state.now_ms)
-    is_heard = outcome.succeeded or not progress.dispatch.cancel_requested
-    if message.run is None and message.policy.callback is not None and is_heard:
-        yield from send_callback(state, message, message.policy.callback, outcome, progress.dispatch.retried)
+    callback = message.policy.callback if message.run is None else None
+    if callback is not None and (outcome.succeeded or not progress.dispatch.cancel_requested):
+        yield from send_callback(state, message, callback, outcome, progress.dispatch.retried)
     yield from admit_waiting(state, message)
 
 
