@@ -10,6 +10,7 @@ import pytest
 
 from emulator.core.model.messages import Response
 from emulator.delivery.mounts import MountedRequest
+from emulator.engine.limits import Limits
 from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 
@@ -119,7 +120,7 @@ async def test_a_redelivery_of_nothing_is_refused(emulator: InProcess, seq: str,
     assert (answer.status, answer.json["error"].startswith(error)) == (status, True), answer.body
 
 
-@with_emulator()
+@with_emulator(limits=Limits(settle_s=0.05))
 async def test_a_receiver_that_asks_for_a_redelivery_does_not_wait_for_itself(emulator: InProcess) -> None:
     """D-707: while attempts are in flight the answer may come without the delivery, which comes later."""
     await emulator.publish("https://app.test/other")
