@@ -355,6 +355,7 @@ def test_rules_are_listed_with_how_often_they_decided_and_removed(server: emulat
     assert printed(server, "destinations", "remove", DOWN, "le_2") == "2 destination rules removed\n"
     printed(server, "destinations", "add", DOWN)
     assert printed(server, "destinations", "remove", "--all") == "1 destination rule removed\n"
+    assert read(server, "destinations") == {"destinations": []}
 
 
 @pytest.mark.parametrize(
