@@ -12,7 +12,7 @@ from starlette.requests import Request as StarletteRequest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from emulator import AsyncEmulator, Emulator, Refused, Request
+from emulator import AsyncEmulator, Emulator, Refused, Request, Unreachable
 from tests.harness import emulators
 
 URL = "https://app.test/hook"
@@ -34,6 +34,8 @@ async def test_it_does_what_the_blocking_one_does() -> None:
         async with emu.new_world(epoch=emulators.EPOCH) as world:
             assert await world.deliveries() == []
             assert (await world.clock.now()).isoformat() == "2026-01-01T00:00:00+00:00"
+    with pytest.raises(Unreachable, match="not running"):
+        await emu.deliveries()
 
 
 async def test_a_mounted_application_runs_on_the_loop_of_the_test() -> None:
