@@ -274,9 +274,8 @@ def fails_after(status: int) -> Starlette:
 def test_a_background_task_that_fails_fails_the_test(emu: Emulator, caplog: pytest.LogCaptureFixture) -> None:
     """D-471."""
     emu.mount(ORIGIN, fails_after(202))
-    # The publish may be answered before its delivery has ended.
+    emu.publish(URL, retries=0, delay="1s")
     with pytest.raises(ValueError, match="no mail server"):
-        emu.publish(URL, retries=0)
         emu.clock.advance("1s")
     assert [(each.status, str(failed.error)) for each in emu.deliveries() for failed in emu.handler_errors] == [
         (202, "no mail server")
@@ -290,7 +289,7 @@ def test_a_background_task_that_fails_is_listed(status: int, mode: Mode) -> None
     """D-471."""
     with Emulator(handler_errors=mode) as emu:
         emu.mount(ORIGIN, fails_after(status))
-        emu.publish(URL, retries=0)
+        emu.publish(URL, retries=0, delay="1s")
         emu.clock.advance("1s")
         assert [each.status for each in emu.deliveries()] == [status]
         assert str(emu.handler_errors[0].error) == "no mail server"
