@@ -20,9 +20,37 @@ from emulator.server.exchanges import GRACE_S
 
 
 class _Server(uvicorn.Server):
+    """uvicorn looks ten times a second whether it has to end, and then waits a tenth of a second for nothing.
+
+    A test that has an emulator of its own would wait for both.
+    """
+
+    def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
+        super().__init__(config)
+        self._stop = stop
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # Signals are the caller's.
+
+    async def main_loop(self) -> None:
+        while not self._stop.is_set():
+            # Renews the header Date.
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._stop.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        # Connections that were accepted already become known.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+        for each in sockets or ():
+            each.close()
 
 
 class _ExactTargetProtocol(HttpToolsProtocol):
@@ -113,14 +141,4 @@ async def serve(
         timeout_keep_alive=math.ceil(limits.head_s),
         timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # seconds; a fraction works as well
     )
-    instance = _Server(config)
-    watcher = asyncio.get_running_loop().create_task(_end_when_asked(instance, stop))
-    try:
-        await instance.serve(sockets=[listener])
-    finally:
-        watcher.cancel()
-
-
-async def _end_when_asked(instance: uvicorn.Server, stop: asyncio.Event) -> None:
-    await stop.wait()
-    instance.should_exit = True
+    await _Server(config, stop).serve(sockets=[listener])
