@@ -16,7 +16,7 @@ import click
 from emulator.cli.control import Control, shown
 from emulator.cli.listings import find_message
 from emulator.cli.options import Duration, Instant, Rate
-from emulator.cli.output import CommandFailed, WrongUsage
+from emulator.cli.output import CommandFailed, WrongUsage, status_text
 from emulator.server.logs import runs_for_agent
 from emulator.wire.times import format_duration, iso
 
@@ -30,17 +30,6 @@ _max_deliveries = click.option(
 @click.group(epilog="Example: svc-emulator clock advance 1d")
 def clock() -> None:
     """Show and move the virtual clock of a running server."""
-
-
-def status_text(status: Mapping[str, Any]) -> str:
-    """The instant and the rate of a clock, from its JSON."""
-    match status["rate"]:
-        case 0:
-            return f"frozen at {status['now']}"
-        case 1:
-            return f"real time, {status['now']}"
-        case rate:
-            return f"{rate:g} times real time, {status['now']}"
 
 
 def _status_lines(status: Mapping[str, Any]) -> Iterator[str]:

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
-from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from emulator.cli.control import Control, NoServer, on_world
 from emulator.cli.options import read_settings, settings_options
-from emulator.cli.output import WrongUsage, failure_of_fixtures
+from emulator.cli.output import Format, WrongUsage, failure_of_fixtures, written
 from emulator.server.settings import Settings, SettingsError
 
-if TYPE_CHECKING:
-    from emulator.server.bootstrap import Emulation
-
 _ON_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
-
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
-
-
-class Format(StrEnum):
-    """How the variables are written."""
-
-    SHELL = "shell"
-    DOTENV = "dotenv"
-    JSON = "json"
-    POWERSHELL = "powershell"
-    FISH = "fish"
 
 
 @click.command(epilog='Example: eval "$(svc-emulator env)"')
@@ -96,7 +75,7 @@ def _of_settings(url: str, settings: Settings) -> dict[str, str]:
     async def ask() -> dict[str, str]:
         emulation = await bootstrap.start(settings)
         try:
-            return variables_of(emulation, url)
+            return emulation.variables(url)
         finally:
             await emulation.close()
 
@@ -106,42 +85,3 @@ def _of_settings(url: str, settings: Settings) -> dict[str, str]:
         raise WrongUsage(str(error)) from error
     except FixturesError as error:
         raise failure_of_fixtures(error.problems, settings.fixtures) from error
-
-
-def variables_of(emulation: Emulation, url: str) -> dict[str, str]:
-    """The variables for the default world of an emulator in this process."""
-    credentials = emulation.worlds.get("default").credentials()
-    return emulation.dialect.environment.variables(
-        url=url,
-        token=credentials.token,
-        current_signing_key=credentials.current_signing_key,
-        next_signing_key=credentials.next_signing_key,
-    )
-
-
-def written(values: Mapping[str, str], form: Format) -> str:
-    """The variables in one of the forms."""
-    match form:
-        case Format.SHELL:
-            return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
-        case Format.DOTENV:
-            # Quoted only where it has to be, because some readers keep the quotes; between double ones they expand `$`.
-            quoted = {name: value if _PLAIN.fullmatch(value) else _in_quotes(value) for name, value in values.items()}
-            return "\n".join(f"{name}={value}" for name, value in quoted.items())
-        case Format.JSON:
-            return json.dumps(dict(values), indent=2)
-        case Format.POWERSHELL:
-            return "\n".join(f"$env:{name} = {_powershell_value(value)}" for name, value in values.items())
-        case Format.FISH:
-            return "\n".join(f"set -gx {name} {_in_quotes(value)}" for name, value in values.items())
-
-
-def _powershell_value(value: str) -> str:
-    """In single quotes, in which nothing but a quote has a meaning. PowerShell reads typographic ones as quotes too."""
-    return "'" + re.sub("(['‘’‚‛])", r"\1\1", value) + "'"
-
-
-def _in_quotes(value: str) -> str:
-    """In single ones; in fish and .env files a backslash escapes itself and the quote."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

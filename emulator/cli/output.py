@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import IO, Any, ParamSpec, TextIO, TypeAlias
 
 import click
@@ -176,6 +178,17 @@ def styled_status(response: Mapping[str, Any] | None, error: str | None) -> str:
     return click.style(str(response["status"]), fg="green" if 200 <= response["status"] < 300 else "red")
 
 
+def status_text(status: Mapping[str, Any]) -> str:
+    """The instant and the rate of a clock, from its JSON."""
+    match status["rate"]:
+        case 0:
+            return f"frozen at {status['now']}"
+        case 1:
+            return f"real time, {status['now']}"
+        case rate:
+            return f"{rate:g} times real time, {status['now']}"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 difference`, `2 differences`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
@@ -240,3 +253,47 @@ def progress(doing: str, stream: TextIO | None = None, after_s: float = _SPINNER
         finally:
             timer.cancel()
             timer.join()
+
+
+# -- the variables of clients, in the forms that shells and files have -------------------------------
+
+
+class Format(StrEnum):
+    """How the variables are written."""
+
+    SHELL = "shell"
+    DOTENV = "dotenv"
+    JSON = "json"
+    POWERSHELL = "powershell"
+    FISH = "fish"
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
+
+
+def written(values: Mapping[str, str], form: Format) -> str:
+    """The variables in one of the forms."""
+    match form:
+        case Format.SHELL:
+            return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
+        case Format.DOTENV:
+            # Quoted only where it has to be, because some readers keep the quotes; between double ones they expand `$`.
+            quoted = {name: value if _PLAIN.fullmatch(value) else _in_quotes(value) for name, value in values.items()}
+            return "\n".join(f"{name}={value}" for name, value in quoted.items())
+        case Format.JSON:
+            return json.dumps(dict(values), indent=2)
+        case Format.POWERSHELL:
+            return "\n".join(f"$env:{name} = {_powershell_value(value)}" for name, value in values.items())
+        case Format.FISH:
+            return "\n".join(f"set -gx {name} {_in_quotes(value)}" for name, value in values.items())
+
+
+def _powershell_value(value: str) -> str:
+    """In single quotes, in which nothing but a quote has a meaning. PowerShell reads typographic ones as quotes too."""
+    return "'" + re.sub("(['‘’‚‛])", r"\1\1", value) + "'"
+
+
+def _in_quotes(value: str) -> str:
+    """In single ones; in fish and .env files a backslash escapes itself and the quote."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -15,7 +15,7 @@ import click
 
 from emulator import resources
 from emulator.cli.options import read_settings, settings_options
-from emulator.cli.output import CommandFailed, WrongUsage, failure_of_fixtures, progress
+from emulator.cli.output import CommandFailed, Format, WrongUsage, failure_of_fixtures, progress, status_text, written
 from emulator.server.settings import PREFIX, Settings, SettingsError
 from emulator.version import VERSION
 
@@ -192,7 +192,6 @@ async def _json_banner(emulation: Emulation, url: str, bound: str) -> str:
 
     from msgspec import to_builtins
 
-    from emulator.cli.env import variables_of
     from emulator.control.clock import clock_view
     from emulator.engine.clock import wall_ms
     from emulator.wire.times import iso
@@ -213,7 +212,7 @@ async def _json_banner(emulation: Emulation, url: str, bound: str) -> str:
         "url": url,
         "token": world.credentials().token,
         "bound": bound,
-        "variables": variables_of(emulation, url),
+        "variables": emulation.variables(url),
         "management": {"username": username, "password": password},
         "control": f"{url}/_emulator",
         "clock": clock,
@@ -226,8 +225,6 @@ async def _banner(emulation: Emulation, url: str, bound: str) -> str:
     """Where the server is, the variables to copy, and the virtual time."""
     from msgspec import to_builtins
 
-    from emulator.cli.clock import status_text
-    from emulator.cli.env import Format, variables_of, written
     from emulator.control.clock import clock_view
     from emulator.journal.database import MEMORY
     from emulator.server.serving import local_host
@@ -249,7 +246,7 @@ async def _banner(emulation: Emulation, url: str, bound: str) -> str:
             f"svc-emulator {VERSION} listens on {url}",
             *elsewhere,
             "",
-            written(variables_of(emulation, url), Format.DOTENV),
+            written(emulation.variables(url), Format.DOTENV),
             "",
             *([] if emulation.dialect.name == "upstash" else [FOR_PUBLIC_CLIENTS]),
             f"management login: {username} {password}",

@@ -12,10 +12,9 @@ from urllib.parse import quote
 
 import click
 
-from emulator.cli.clock import status_text
 from emulator.cli.control import Control, on_server, on_world, shown
 from emulator.cli.options import Instant, Rate
-from emulator.cli.output import CommandFailed, answered, columns
+from emulator.cli.output import CommandFailed, answered, columns, status_text
 
 
 @click.group(epilog="Example: svc-emulator worlds create --epoch 2026-01-01")

@@ -55,6 +55,16 @@ class Emulation:
     client: HttpClient
     tracing: Tracing | None = None
 
+    def variables(self, url: str) -> dict[str, str]:
+        """The environment variables that clients of the default world read, with the URL of a server around this."""
+        credentials = self.worlds.get(DEFAULT).credentials()
+        return self.dialect.environment.variables(
+            url=url,
+            token=credentials.token,
+            current_signing_key=credentials.current_signing_key,
+            next_signing_key=credentials.next_signing_key,
+        )
+
     async def close(self) -> int:
         """Finish or record what is in flight, and close files and connections; how many attempts were cut off."""
         cut_off = await self.worlds.close()

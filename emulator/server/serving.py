@@ -6,7 +6,6 @@ import asyncio
 import codecs
 import contextlib
 import errno
-import importlib
 import logging
 import signal
 import socket
@@ -99,10 +98,9 @@ async def serve(
 
 
 def _read_ahead() -> None:
-    """Read what requests need of files, modules included: later there may be no file descriptor left (D-565)."""
+    """Read what requests need of files: later there may be no file descriptor left (D-565)."""
     for name in dialects.BUILT_IN:
         dialects.load(name)
-    importlib.import_module("difflib")
     for encoding in ("ascii", "idna", "latin-1", "punycode", "unicode_escape"):
         codecs.lookup(encoding)
 

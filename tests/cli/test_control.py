@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from emulator.cli import main
 from emulator.cli.control import find_server
-from emulator.cli.env import Format, written
+from emulator.cli.output import Format, written
 from tests.cli.shell import URL, invoke, printed, publish, said
 from tests.harness import emulators, loops
 

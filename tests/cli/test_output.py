@@ -9,9 +9,8 @@ import threading
 import click
 import pytest
 
-from emulator.cli.env import Format, written
 from emulator.cli.health import ask_until
-from emulator.cli.output import CommandFailed, columns, progress
+from emulator.cli.output import CommandFailed, Format, columns, progress, written
 
 
 def test_columns_are_aligned_and_have_no_blanks_at_the_end() -> None:

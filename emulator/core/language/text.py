@@ -66,13 +66,11 @@ def near(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
     The words that two names begin with say nothing: `Svc-Foo` is not like `Svc-Method`.
     """
-    import difflib  # Only here: there is a misspelt name only now and then, and every start imports this.
-
     words = _BETWEEN_WORDS.split(name.lower())
     found: list[tuple[float, str]] = []
     for each in known:
         own, other = _without_shared_words(words, _BETWEEN_WORDS.split(each.lower()))
-        likeness = difflib.SequenceMatcher(None, own, other).ratio()
+        likeness = _likeness(own, other)
         if likeness >= _NEAR:
             found.append((likeness, each))
     found.sort(key=lambda entry: -entry[0])
@@ -81,9 +79,17 @@ def near(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 def is_alike(name: str, known: Iterable[str], likeness: float) -> bool:
     """Whether a name is spelt like one of the known, all of it counted: 1.0 is the same name."""
-    import difflib  # As above.
+    return any(_likeness(each, name) >= likeness for each in known)
 
-    return bool(difflib.get_close_matches(name, known, 1, likeness))
+
+def _likeness(one: str, other: str) -> float:
+    """From 0.0 to 1.0."""
+    try:
+        # Only here: there is a misspelt name only now and then, and every start imports this.
+        from difflib import SequenceMatcher
+    except OSError:
+        return 0.0  # Without a file descriptor nothing can be imported, and nothing is guessed (D-565).
+    return SequenceMatcher(None, one, other).ratio()
 
 
 def _without_shared_words(one: list[str], other: list[str]) -> tuple[str, str]:
