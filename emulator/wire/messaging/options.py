@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -228,7 +228,7 @@ class _Given:
     of an option together are the suffix of its header.
     """
 
-    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts", "unknown")
+    __slots__ = ("_dialect", "_dropped", "_forwarded", "_from_query", "_ignored", "_texts", "has_callbacks", "unknown")
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -238,6 +238,8 @@ class _Given:
         self._ignored: list[str] = []
         self._dropped: list[str] = []
         self.unknown: list[str] = []
+        # Whether any option names a callback, or configures one.
+        self.has_callbacks = False
 
     def add(self, headers: Iterable[tuple[str, str]], query: Pairs) -> list[tuple[str, str]]:
         """Sort in the service's headers and query parameters; the other headers come back."""
@@ -269,6 +271,8 @@ class _Given:
             if key not in _OPTIONS:
                 self.unknown.append(self._dialect.lower_prefix + suffix)
             return
+        if path or key in _CALLBACKS:
+            self.has_callbacks = True
         if from_query:
             self._from_query.add(suffix)
         if is_forwarded:
@@ -302,11 +306,6 @@ class _Given:
     def at(self, path: str) -> Mapping[str, str]:
         """The texts of the options about one message, by their keys."""
         return self._texts.get(path, _NOTHING)
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether no option was given at all; headers to forward to the destination may have been."""
-        return not self._texts and not any(self._forwarded)
 
     def concerns(self, path: str) -> bool:
         """Whether any option is about the message of that path, or about a callback of it."""
@@ -381,22 +380,16 @@ _ANY_RUN = RunOptions(run_id=RunId(""))
 
 
 def _options(given: _Given, path: str, content_type: str | None = None, incoming: Pairs = ()) -> MessageOptions:
-    options = MessageOptions(content_type=content_type, forwarded=given.forwarded(path), incoming=incoming)
-    if given.is_silent:
-        return options
-    values = given.read_all(path, VALUES)
-    callback, callback_settings = _callback(given, path, "callback")
-    failure_callback, failure_callback_settings = _callback(given, path, "failure-callback")
-    return replace(
-        options,
-        callback=callback,
-        callback_settings=callback_settings,
-        failure_callback=failure_callback,
-        failure_callback_settings=failure_callback_settings,
-        flow_control=_flow_control(given, path),
-        workflow=replace(_ANY_RUN, **given.read_all(path, RUN_VALUES)) if RUN_ID in given.at(path) else None,
-        **values,
-    )
+    texts = given.at(path)
+    values: dict[str, Any] = given.read_all(path, VALUES) if texts else {}
+    for key in _CALLBACKS if given.has_callbacks else ():
+        field = key.replace("-", "_")
+        values[field], values[f"{field}_settings"] = _callback(given, path, key)
+    if texts and not texts.keys().isdisjoint(_FLOW_CONTROL):
+        values["flow_control"] = _flow_control(given, path)
+    if RUN_ID in texts:
+        values["workflow"] = replace(_ANY_RUN, **given.read_all(path, RUN_VALUES))
+    return MessageOptions(content_type=content_type, forwarded=given.forwarded(path), incoming=incoming, **values)
 
 
 def _callback(given: _Given, parent: str, key: str) -> tuple[CallbackOptions | None, MessageOptions | None]:
