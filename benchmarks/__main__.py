@@ -2,8 +2,9 @@
 
 Machines are shared and differ, so what counts are ratios: against a floor measured in the same run,
 or against another checkout of the project that is measured in turns with this one. Alone, each
-figure is the best of a few rounds. Compared, it is the median one, and the ratio is the median of
-those of the pairs. A target that is missed is shown, and is no failure.
+figure is the best of a few rounds, and a ratio to a floor the median one. Compared, it is the median
+one, and the ratio is the median of those of the pairs. A target that is missed is shown, and is no
+failure.
 """
 
 from __future__ import annotations

@@ -79,11 +79,18 @@ class Figure:
         return value >= self.target.limit if self.unit.is_more_better else value <= self.target.limit
 
     @property
+    def is_ratio(self) -> bool:
+        """Whether the ratio to the floor says more than the value: a busy machine changes both."""
+        if self.floor is None:
+            return False
+        return self.unit.is_more_better if self.target is None else self.target.of_floor
+
+    @property
     def rank(self) -> float:
-        """The larger, the better. A rate counts by its ratio to the floor, which a busy machine slows as well."""
-        if self.unit.is_more_better:
-            return self.value if self.to_floor is None else self.to_floor
-        return -self.value
+        """The larger, the better."""
+        value = self.to_floor if self.is_ratio else self.value
+        assert value is not None
+        return value if self.unit.is_more_better else -value
 
     @property
     def text(self) -> str:

@@ -47,14 +47,16 @@ class Comparison:
 
 
 def best(row: Row, checkout: Checkout, rounds: int) -> list[Figure]:
-    """The best of every figure of a row: whatever disturbs makes it worse."""
-    found: dict[str, Figure] = {}
+    """The best of every figure of a row: whatever disturbs makes it worse.
+
+    Of a ratio it is the median: it is too good where the floor alone was disturbed.
+    """
+    found: dict[str, list[Figure]] = {}
     for _ in range(rounds):
         for figure in row.measure(checkout):
-            kept = found.get(figure.what)
-            if kept is None or figure.rank > kept.rank:
-                found[figure.what] = figure
-    return list(found.values())
+            found.setdefault(figure.what, []).append(figure)
+    ranked = [sorted(each, key=lambda figure: figure.rank) for each in found.values()]
+    return [each[len(each) // 2] if each[0].is_ratio else each[-1] for each in ranked]
 
 
 def compare(row: Row, ours: Checkout, theirs: Checkout, rounds: int) -> list[Comparison]:

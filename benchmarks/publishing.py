@@ -21,6 +21,8 @@ _URL = "https://receiver.example.com/hook"
 _CONNECTIONS = 16
 _REQUESTS = 4000
 _BATCHES = MappingProxyType({100: 150, 1000: 24})
+# A machine may be twice as fast for a few seconds: what is compared has short turns.
+_OF_A_TURN = 400
 # What the first requests pay for, imports and caches, is not what a publish costs.
 _WARM_UP = 200
 
@@ -143,11 +145,15 @@ def _against_floor(
         _load(floor_port, floor_request, _WARM_UP)
         _load(emulator.port, our_request, max(1, _WARM_UP // messages))
         emulator.settle()
-        floor = _load(floor_port, floor_request, 2 * requests) * messages
-        before_s = emulator.cpu_s
-        ours = _load(emulator.port, our_request, requests) * messages
-        emulator.settle()
-        cpu_s = emulator.cpu_s - before_s
+        turns = max(1, requests // _OF_A_TURN)
+        floors, rates, cpu_s = [], [], 0.0
+        for _ in range(turns):
+            floors.append(_load(floor_port, floor_request, 2 * requests // turns) * messages)
+            before_s = emulator.cpu_s
+            rates.append(_load(emulator.port, our_request, requests // turns) * messages)
+            emulator.settle()
+            cpu_s += emulator.cpu_s - before_s
+        floor, ours = harmonic_mean(floors), harmonic_mean(rates)
     yield Figure(what=what, value=ours, unit=Unit.PER_SECOND, floor=floor, target=target)
     yield Figure(what=f"{what}, CPU", value=cpu_s, unit=Unit.CPU_SECONDS, count=requests * messages, things="messages")
 

@@ -217,8 +217,8 @@ def _report(
     retries = sum(1 for each in made if each["attempt"] > 1)
     yield (
         f"{counted(report['deliveries'], 'delivery')}: {report['succeeded']} succeeded, {report['failed']} failed, "
-        f"{retries} were retries; {report['messages_created']} messages made, {report['schedules_fired']} firings, "
-        f"{len(dead)} dead letters"
+        f"{counted(retries, 'retry')}; {counted(report['messages_created'], 'message')} made, "
+        f"{counted(report['schedules_fired'], 'firing')}, {counted(len(dead), 'dead letter')}"
     )
     failures = [each for each in made if result_of(each)[:1] != "2"]
     for each in failures[:_FEW]:

@@ -559,10 +559,13 @@ async def test_who_answered_is_told_for_a_batch_a_group_and_a_schedule(emulator:
         answers = (await emulator.post("/v2/batch", (), batch)).json
         await emulator.advance("1h")
         (scheduled,) = await emulator.deliveries(HOOK)
+        (forwarded,) = await emulator.deliveries("https://front.test/x")
         explained = [
             lines(await ask(emulator, message_id))
             for message_id in (answers[0][0]["messageId"], answers[1]["messageId"], scheduled["message_id"])
         ]
+    assert (forwarded["via"], forwarded["forwarded_to"]) == ("rule", destination.url)
+    assert "forwarded_to" not in scheduled
     assert [each[:2] for each in explained] == [
         [
             (

@@ -13,7 +13,9 @@ async def test_schedules_show_their_next_firings_in_their_zone(emulator: InProce
     """D-340."""
     daily = {"Svc-Cron": "CRON_TZ=Europe/Berlin 30 9 * * *", "Svc-Schedule-Id": "daily", "Svc-Label": "red"}
     await emulator.post(f"/v2/schedules/{URL}", daily)
-    await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "paused"})
+    await emulator.post(
+        f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "paused", "Svc-Method": "PUT"}
+    )
     await emulator.call("PATCH", "/v2/schedules/paused/pause")
     await emulator.advance("9h")
 
@@ -29,6 +31,7 @@ async def test_schedules_show_their_next_firings_in_their_zone(emulator: InProce
     ]
     assert first["next_ms"] == first["firings"][0]["at_ms"]
     assert (second["paused"], second["next"], second["firings"]) == (True, None, [])
+    assert (first["method"], second["method"]) == ("POST", "PUT")
     assert (await emulator.control("GET", "/schedules")).json["schedules"][0]["firings"] == []
 
 
