@@ -81,8 +81,11 @@ class MessagingCall(Record, gc=True):
 
     def marked_if_of_real_time(self, item: PublishItem) -> PublishItem:
         """The item; logged and marked if its not-before was probably computed from the real time (D-506)."""
-        not_before_ms, now_ms = item.options.not_before_ms, self.world.clock.now_ms
-        if not_before_ms is None or not is_of_real_time(not_before_ms, now_ms=now_ms, wall_ms=wall_ms()):
+        not_before_ms = item.options.not_before_ms
+        if not_before_ms is None:
+            return item
+        now_ms = self.world.clock.now_ms
+        if not is_of_real_time(not_before_ms, now_ms=now_ms, wall_ms=wall_ms()):
             return item
         logger.warning("%s (to %s)", of_real_time(not_before_ms, now_ms=now_ms), item.destination.text)
         return replace(item, is_near_real_time=True)

@@ -258,13 +258,15 @@ class Driver:
                 await self._catch_up(self._clock.now_ms())
 
     async def _catch_up(self, target_ms: int) -> None:
-        began_ms = self._clock.wall_ms()
+        began_ms: int | None = None
         steps = 0
         while (due_ms := self.state.timers.next_due_ms()) is not None and due_ms <= target_ms and self._passes:
             if self._clock.rate > 1 and self.outbox.is_crowded:
                 if (target_ms - due_ms) / self._clock.rate > self._slip_after_ms:
                     self._slip()
                 break
+            if began_ms is None:
+                began_ms = self._clock.wall_ms()
             await self._step_to(due_ms)
             steps += 1
             if steps % _YIELD_AFTER == 0:

@@ -246,8 +246,9 @@ class _Given:
         prefix = self._dialect.lower_prefix
         rest: list[tuple[str, str]] = []
         for pair in headers:
-            if pair[0].startswith(prefix):
-                self._add(pair[0][len(prefix) :], pair[1], from_query=False)
+            name, value = pair
+            if name.startswith(prefix):
+                self._add(name[len(prefix) :], value, from_query=False)
             else:
                 rest.append(pair)
         for name, value in query:
