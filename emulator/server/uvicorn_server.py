@@ -64,7 +64,10 @@ class _ExactTargetProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._idle = idle
         self._head_s = head_s
-        self._waiting: asyncio.TimerHandle | None = None
+        # The loop's time since which no request is under way, None while one is.
+        self._waits_since: float | None = None
+        # It is not cancelled for each request, which would cost more than to look again when it fires.
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(JoiningTransport(transport, self.loop))
@@ -72,6 +75,8 @@ class _ExactTargetProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_waiting()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
@@ -82,16 +87,25 @@ class _ExactTargetProtocol(HttpToolsProtocol):
 
     def _wait_for_head(self) -> None:
         """No request is under way. uvicorn itself waits for ever once a part of the next one has come (D-278)."""
-        self._end_waiting()
         if not self.transport.is_closing():
-            self._waiting = self.loop.call_later(self._head_s, self._close_idle)
+            self._waits_since = self.loop.time()
             self._idle.begin(self, self._close_idle)
+            if self._timer is None:
+                self._timer = self.loop.call_later(self._head_s, self._close_after_wait)
 
     def _end_waiting(self) -> None:
+        self._waits_since = None
         self._idle.end(self)
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+
+    def _close_after_wait(self) -> None:
+        self._timer = None
+        if self._waits_since is None:
+            return
+        left_s = self._waits_since + self._head_s - self.loop.time()
+        if left_s > 0:
+            self._timer = self.loop.call_later(left_s, self._close_after_wait)
+        else:
+            self._close_idle()
 
     def _close_idle(self) -> None:
         self._end_waiting()

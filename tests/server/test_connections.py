@@ -69,6 +69,19 @@ async def test_a_head_that_does_not_end_is_given_up(name: str, begin: bytes) -> 
 
 @SERVERS
 @on_loop
+async def test_a_connection_that_is_used_is_kept_longer_than_one_wait(name: str) -> None:
+    """D-278."""
+    async with served(name, ConnectionLimits(head_s=0.4)) as port:
+        connection = await asyncio.open_connection("127.0.0.1", port)
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + 0.6
+        while loop.time() < ends_s:
+            assert await answer(connection) == b"hello"
+        assert await is_closed(connection)
+
+
+@SERVERS
+@on_loop
 async def test_of_too_many_idle_connections_the_oldest_is_closed(name: str) -> None:
     """D-278."""
     async with served(name, ConnectionLimits(most_idle=3)) as port:
