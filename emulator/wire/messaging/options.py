@@ -132,7 +132,9 @@ def _refuse_foreign(pairs: Iterable[tuple[str, str]], dialect: Dialect) -> None:
     others = _other_prefixes(dialect.lower_prefix)
     for name, value in pairs:
         lower_name = name.lower()
-        owner = _owner_of_option(lower_name, dialect) if lower_name.startswith(others) else None
+        if not lower_name.startswith(others):
+            continue
+        owner = _owner_of_option(lower_name, dialect)
         if owner is not None and value.strip():
             shown = canonical_name(name)
             if shown.startswith(DOCUMENT_PREFIX):
@@ -360,7 +362,7 @@ def _top_options(
         shown_name = _incoming_name(name)
         if shown_name is None or (own_authorization and name == "authorization"):
             continue
-        if _LINE_BREAK.search(value):
+        if not value.isprintable() and _LINE_BREAK.search(value):
             raise InvalidInput(shown_name, "expected a value of one line")
         if name != "content-type":
             incoming.append((shown_name, value))
