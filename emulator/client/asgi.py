@@ -7,6 +7,7 @@ cookies of an HTTP client would take longer than a call of the emulator does.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -16,7 +17,7 @@ import anyio
 import httpx
 from asgi_lifespan import LifespanManager, LifespanNotSupported
 
-from emulator.client.event_loops import AsgiApp
+from emulator.client.event_loops import TAKES_UNAWAITED, AsgiApp
 from emulator.core.record import Headers, Record
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -186,14 +187,16 @@ class Lifespan:
         self._is_given_up = False
         loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = loop.create_future()
-        self._task = loop.create_task(self._run(), name="lifespan of a mounted app")
+        context = contextvars.copy_context()
+        context.run(TAKES_UNAWAITED.set, broke)
+        self._task = loop.create_task(self._run(), name="lifespan of a mounted app", context=context)
 
     @staticmethod
     async def begin(app: AsgiApp, broke: Callable[[BaseException], None]) -> Lifespan:
         """Start the application up, if it implements the lifespan protocol.
 
-        Raises whatever its start-up raises, BrokeOut for what is no Exception. What its shutdown raises is given
-        to `broke`.
+        Raises whatever its start-up raises, BrokeOut for what is no Exception. What its shutdown raises, or a
+        task of it that nothing awaits, is given to `broke`.
         """
         lifespan = Lifespan(app, broke)
         try:

@@ -14,8 +14,10 @@ import contextvars
 import logging
 import math
 import os
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar
@@ -279,6 +281,47 @@ async def _lifespan(receive: Callable[[], Awaitable[Any]], send: Callable[[Any],
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
+
+
+# Takes the exceptions of tasks that nothing awaits, in the contexts of the tasks of one application.
+TAKES_UNAWAITED: contextvars.ContextVar[Callable[[BaseException], None] | None] = contextvars.ContextVar(
+    "takes_unawaited", default=None
+)
+
+
+class Task(asyncio.Task[Any]):
+    """A task that can say its context, as all can from Python 3.12 on."""
+
+    def __init__(self, coro: Any, *, context: contextvars.Context | None = None, **options: Any) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        super().__init__(coro, context=self._context, **options)
+
+    def get_context(self) -> contextvars.Context:
+        return self._context
+
+
+_HEARD: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+
+async def hear_of_unawaited() -> None:
+    """Let `TAKES_UNAWAITED` have what tasks on this loop raise that nothing awaits, which only a log would have."""
+    # D-471.
+    loop = asyncio.get_running_loop()
+    if loop in _HEARD:
+        return
+    _HEARD.add(loop)
+    if sys.version_info < (3, 12) and loop.get_task_factory() is None:
+        loop.set_task_factory(lambda loop, coro, context=None: Task(coro, loop=loop, context=context))
+    log = loop.get_exception_handler()
+
+    def take(loop: asyncio.AbstractEventLoop, happened: dict[str, Any]) -> None:
+        loop.default_exception_handler(happened) if log is None else log(loop, happened)
+        context = getattr(happened.get("future"), "get_context", contextvars.Context)()
+        takes, error = context.get(TAKES_UNAWAITED), happened.get("exception")
+        if takes is not None and error is not None:
+            takes(error)
+
+    loop.set_exception_handler(take)
 
 
 logger = logging.getLogger(__name__)

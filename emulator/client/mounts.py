@@ -22,7 +22,7 @@ import httpx
 
 from emulator.client.asgi import Exchange, raw_headers, target_of
 from emulator.client.errors import ANSWERING, HandlerErrors, is_cancellation
-from emulator.client.event_loops import AsgiApp, EventLoop, Handoff
+from emulator.client.event_loops import TAKES_UNAWAITED, AsgiApp, EventLoop, Handoff
 from emulator.client.records import Request, Response, read_request
 from emulator.client.threads import NOT_AWAITED, HandlerTimedOut, Job, Threads, note_interrupt
 from emulator.core import record
@@ -275,7 +275,7 @@ class _Edge:
 class _Answering:
     """Lets the application's code find its world, for the length of a `with` block."""
 
-    __slots__ = ("_edge", "_hidden", "_request", "_token")
+    __slots__ = ("_edge", "_hidden", "_request", "_token", "_unawaited")
 
     def __init__(self, edge: _Edge, request: MountedRequest) -> None:
         self._edge = edge
@@ -284,13 +284,18 @@ class _Answering:
     def __enter__(self) -> None:
         self._token = ANSWERING.set((self._edge.worlds, self._edge.world_of(self._request)))
         self._hidden = _TAKES_HIDDEN.set(self._keep)
+        self._unawaited = TAKES_UNAWAITED.set(self._keep_unawaited)
 
     def __exit__(self, *_: object) -> None:
+        TAKES_UNAWAITED.reset(self._unawaited)
         _TAKES_HIDDEN.reset(self._hidden)
         ANSWERING.reset(self._token)
 
     def _keep(self, error: BaseException) -> None:
         self._edge.keep(self._request, error)
+
+    def _keep_unawaited(self, error: BaseException) -> None:
+        self._edge.keep(self._request, error, is_unseen=True)
 
 
 # Real time for which the emulator's event loop stands still for an application.

@@ -23,7 +23,7 @@ from emulator.client.arguments import check_text, instant
 from emulator.client.asgi import BrokeOut, Exchange, Lifespan, RawHeaders, raw_headers, target_of
 from emulator.client.control import Call, HttpAnswer, answer_of
 from emulator.client.errors import ANSWERING, EmulatorError, HandlerErrors, Mode, Refused, is_emulator_error, read_mode
-from emulator.client.event_loops import AsgiApp, AsgiBridge, Background, EventLoop
+from emulator.client.event_loops import AsgiApp, AsgiBridge, AsyncioLoop, Background, EventLoop, hear_of_unawaited
 from emulator.client.mounts import Application, Interface, interface_to_call, mount_of, origin_to_mount
 from emulator.client.threads import Threads
 from emulator.core.errors import InvalidInput, NotFound, WorldBroken
@@ -320,12 +320,14 @@ class Server:
         origin = origin_to_mount(origin)
         interface = interface_to_call(application, interface)
         await self.unmount(world, origin)
-        if loop is None:
-            loop = await self._loop_of_apps()
-            if interface is Interface.ASGI:
-                lifespan = await self._begin(world, origin, cast(AsgiApp, application), loop)
-                self._lifespans[world, origin] = lifespan, loop
-                application = lifespan.app
+        has_own_loop = loop is None
+        loop = loop or await self._loop_of_apps()
+        if isinstance(loop, AsyncioLoop):
+            await loop.run(hear_of_unawaited)
+        if has_own_loop and interface is Interface.ASGI:
+            lifespan = await self._begin(world, origin, cast(AsgiApp, application), loop)
+            self._lifespans[world, origin] = lifespan, loop
+            application = lifespan.app
         if self.threads is None:
             self.threads = Threads(_THREADS, "mounted application")
         transport.mount(origin, mount_of(application, interface, loop, self.threads, self, world))

@@ -8,7 +8,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -282,6 +283,68 @@ def test_a_background_task_that_fails_fails_the_test(emu: Emulator, caplog: pyte
     ]
     assert "failed after it had answered the delivery with 202" in caplog.text
     well(emu)
+
+
+def fails_beside(*, in_start_up: bool = False) -> Starlette:
+    """An application with a task that fails and that nothing awaits."""
+
+    async def remind() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no mail server")
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        if in_start_up:
+            asyncio.create_task(remind())  # noqa: RUF006  # nothing awaits it
+        yield
+
+    async def hook(_: Any) -> PlainTextResponse:
+        if not in_start_up:
+            asyncio.create_task(remind())  # noqa: RUF006  # nothing awaits it
+        return PlainTextResponse("answered", 202)
+
+    return Starlette(routes=[Route("/hook", hook, methods=["POST"])], lifespan=lifespan)
+
+
+@pytest.mark.parametrize("in_start_up", [False, True])
+def test_a_task_that_fails_and_that_nothing_awaits_fails_the_test(in_start_up: bool) -> None:
+    """D-471."""
+
+    def use() -> None:
+        with Emulator() as emu:
+            emu.mount(ORIGIN, fails_beside(in_start_up=in_start_up))
+            if not in_start_up:
+                emu.publish(URL, retries=0)
+
+    with pytest.raises(ValueError, match="no mail server") as raised:
+        use()
+    assert ORIGIN in "".join(raised.value.__notes__)
+
+
+@loops.on_loop
+async def test_a_task_on_the_loop_of_the_test_fails_it(caplog: pytest.LogCaptureFixture) -> None:
+    """D-471. What the test has set for its loop still hears of it."""
+    heard: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, happened: heard.append(happened["exception"]))
+
+    async def use() -> None:
+        async with AsyncEmulator() as emu:
+            await emu.mount(ORIGIN, fails_beside())
+            await emu.publish(URL, retries=0)
+
+    with pytest.raises(ValueError, match="no mail server"):
+        await use()
+    assert list(map(str, heard)) == ["no mail server"]
+
+
+def test_a_task_that_nothing_awaits_is_listed_only_if_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    """D-471."""
+    with Emulator(handler_errors="report") as emu:
+        emu.mount(ORIGIN, fails_beside())
+        emu.publish(URL, retries=0)
+        emu.unmount(ORIGIN)
+        assert [(each.url, str(each.error)) for each in emu.handler_errors] == [(URL, "no mail server")]
+    assert "Task exception was never retrieved" in caplog.text
 
 
 @pytest.mark.parametrize(("status", "mode"), [(503, "raise"), (202, "report")])
