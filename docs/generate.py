@@ -334,6 +334,10 @@ FAILURES: dict[str, str] = {
 }
 
 
+# As RFC 9110 calls them, and Python from 3.13 on.
+_RENAMED = {413: "Content Too Large", 422: "Unprocessable Content"}
+
+
 def _errors() -> Iterator[str]:
     yield "## Refused calls"
     yield ""
@@ -341,7 +345,8 @@ def _errors() -> Iterator[str]:
     statuses = error_body._STATUSES
     for kind, status in sorted(statuses.items(), key=lambda item: (item[1], item[0].__name__)):
         reason = inspect.cleandoc(kind.__doc__ or "").partition("\n")[0]
-        yield _row(f"{status} {HTTPStatus(status).phrase}", f"`{kind.__name__}`: {reason}", REMEDIES[kind])
+        phrase = _RENAMED.get(status) or HTTPStatus(status).phrase
+        yield _row(f"{status} {phrase}", f"`{kind.__name__}`: {reason}", REMEDIES[kind])
     yield ""
     yield "## Attempts without a response"
     yield ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,13 +37,13 @@ def made() -> sqlite3.Connection:
 def test_every_row_is_written_once_and_in_order(statement: str, count: int) -> None:
     # With `ADDING`, every key comes three times.
     rows = [(number // 3 if statement is ADDING else number, number) for number in range(count)]
-    many, single = made(), made()
-    insert_many(many, statement, rows)
-    single.executemany(statement, rows)
+    with closing(made()) as many, closing(made()) as single:
+        insert_many(many, statement, rows)
+        single.executemany(statement, rows)
 
-    found, expected = [each.execute("SELECT * FROM t").fetchall() for each in (many, single)]
-    assert found == expected
-    assert sum(b for _, b in found) == sum(range(count))
+        found, expected = [each.execute("SELECT * FROM t").fetchall() for each in (many, single)]
+        assert found == expected
+        assert sum(b for _, b in found) == sum(range(count))
 
 
 @pytest.mark.parametrize("count", [1, 499, 500, 1203])
@@ -51,22 +52,22 @@ def test_missing_values_and_bytes_are_written_as_they_are(row: tuple[object, ...
     # One of them differs, at the beginning, in the middle, at the end, or nowhere.
     for at in {0, count // 2, count - 1, count}:
         rows = [(2, b"other", None) if number == at else row for number in range(count)]
-        connection = sqlite3.connect(":memory:", isolation_level=None)
-        connection.execute("CREATE TABLE t (a, b, c)")
-        insert_many(connection, "INSERT INTO t VALUES (?, ?, ?)", rows)
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            connection.execute("CREATE TABLE t (a, b, c)")
+            insert_many(connection, "INSERT INTO t VALUES (?, ?, ?)", rows)
 
-        assert connection.execute("SELECT * FROM t").fetchall() == rows
-        kinds = connection.execute("SELECT typeof(a), typeof(b), typeof(c) FROM t").fetchall()
-        assert kinds[at:][:1] in ([("integer", "blob", "null")], [])
+            assert connection.execute("SELECT * FROM t").fetchall() == rows
+            kinds = connection.execute("SELECT typeof(a), typeof(b), typeof(c) FROM t").fetchall()
+            assert kinds[at:][:1] in ([("integer", "blob", "null")], [])
 
 
 def test_rows_are_written_in_few_statements() -> None:
-    connection = made()
-    statements: list[str] = []
-    connection.set_trace_callback(statements.append)
-    insert_many(connection, PLAIN, [(number, number) for number in range(2000)])
+    with closing(made()) as connection:
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        insert_many(connection, PLAIN, [(number, number) for number in range(2000)])
 
-    assert len([each for each in statements if each.startswith("INSERT")]) == 4
+        assert len([each for each in statements if each.startswith("INSERT")]) == 4
 
 
 # -- dropping -----------------------------------------------------------------------------------
