@@ -7,8 +7,8 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -176,10 +176,12 @@ async def test_opening_that_is_cancelled_leaves_the_file_unlocked(tmp_path: Path
 # -- tables are declared once: every statement that goes through all of them follows from the declarations ---
 
 
-def created() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(schema.CREATE)
-    return connection
+@pytest.fixture
+def created() -> Iterator[sqlite3.Connection]:
+    """A new database in memory, with all tables."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(schema.CREATE)
+        yield connection
 
 
 def test_every_table_is_copied_and_history_is_emptied_by_a_reset() -> None:
@@ -194,8 +196,8 @@ def test_every_history_table_is_written_from_rows_of_its_name() -> None:
     assert {table.name for table in schema.HISTORY} <= set(WRITES) == set(Rows.__slots__)
 
 
-def test_every_table_is_declared_with_all_its_columns() -> None:
-    connection = created()
+def test_every_table_is_declared_with_all_its_columns(created: sqlite3.Connection) -> None:
+    connection = created
     names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     assert sorted(names) == sorted(table.name for table in schema.TABLES)
     for table in schema.TABLES:
@@ -206,9 +208,9 @@ def test_every_table_is_declared_with_all_its_columns() -> None:
         assert [tuple(row)] == list(connection.execute(f"SELECT * FROM {table.name}"))
 
 
-def test_definitions_are_those_that_sqlite_stores() -> None:
+def test_definitions_are_those_that_sqlite_stores(created: sqlite3.Connection) -> None:
     """D-551: so a file of another format is found by comparing texts."""
-    found = [sql for (sql,) in created().execute(schema.SELECT_DEFINITIONS)]
+    found = [sql for (sql,) in created.execute(schema.SELECT_DEFINITIONS)]
     assert sorted(found) == sorted(schema.DEFINITIONS)
 
 
@@ -216,9 +218,9 @@ def test_definitions_are_those_that_sqlite_stores() -> None:
 IDS = {1: "AAAAAAx", 16_383: "BBBBBBx", 16_384: "CCCCCCx", 70_000: "DDDDDDx", 70_001: "DDDDDDy"}
 
 
-def test_a_message_is_found_by_its_id_in_whatever_part_it_is() -> None:
+def test_a_message_is_found_by_its_id_in_whatever_part_it_is(created: sqlite3.Connection) -> None:
     """D-402."""
-    connection = created()
+    connection = created
     others = [b""] * (len(schema.MESSAGES.columns) - 2)
     for number, end in IDS.items():
         connection.execute(schema.MESSAGES.insert, (number, f"msg_7YoJx{end}", *others))
@@ -233,9 +235,9 @@ def test_a_message_is_found_by_its_id_in_whatever_part_it_is() -> None:
     assert numbers("AAAAAA", "DDDDDDz", "other", "") == set()
 
 
-def test_ids_are_looked_up_in_their_indexes() -> None:
+def test_ids_are_looked_up_in_their_indexes(created: sqlite3.Connection) -> None:
     """D-402."""
-    connection = created()
+    connection = created
     for statement, index in (
         (schema.NUMBERS_OF, "messages_by_id"),
         (f"SELECT * FROM annotations WHERE {schema.ANNOTATIONS_OF} ORDER BY id", "annotations_of_message"),
