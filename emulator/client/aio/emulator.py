@@ -45,10 +45,9 @@ class AsyncEmulator(AsyncWorld):
     An AssertionError or an outcome of pytest out of a mounted application fails the test: the call of the emulator
     that waits for the delivery raises it again, or the next call, or the end of the block. So does what no response
     shows: an exception after a whole response below 400, such as of a background task, one of a task that nothing
-    awaits, and a shutdown that fails. With
-    `handler_errors="report"` an AssertionError is a response of 500 like every other exception, for applications that
-    assert by themselves, and the rest is listed. What ends a thread, such as `sys.exit`, is raised again in either
-    case.
+    awaits, and a shutdown that fails. With `handler_errors="report"` an AssertionError is a response of 500 like every
+    other exception, for applications that assert by themselves, and the rest is listed. What ends a thread, such as
+    `sys.exit`, is raised again in either case.
 
     With `strict=True` the block raises AssertionError at its end if the contract does not know what
     a client sent, such as a misspelt header, unless an exception ends it; `new_world` too.
