@@ -91,8 +91,8 @@ export function virtualList({ label, draw, open, selected, settled }) {
   }
 
   function resize() {
-    height = box.clientWidth < 720 ? 46 : 26;
-    box.classList.toggle("narrow", height > 26);
+    // The style alone says how high a row is; a box that is not in the page yet has no style.
+    height = parseFloat(getComputedStyle(box).getPropertyValue("--row")) || height;
     space.style.height = `${items.length * height}px`;
   }
 
