@@ -29,6 +29,19 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+@pytest.hookimpl(trylast=True)  # After pytest has its own hook, which makes a failure of the running test of each.
+def pytest_configure() -> None:
+    """Input nested without end is read until no call fits on the stack. A collection that begins there finds no room
+    for the finalizers of what other tests left, which is no fault of either."""
+    report = sys.unraisablehook
+
+    def report_all_others(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is not RecursionError:
+            report(unraisable)
+
+    sys.unraisablehook = report_all_others
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No workers for a single file or test: to start them takes longer than most files do."""
     paths = {argument.partition("::")[0] for argument in config.args}

@@ -96,7 +96,7 @@ def test_no_view_makes_the_page_scroll_sideways(emulator: Server, scripts: str) 
     message_id = control(emulator, "GET", "/messages")["messages"][0]["message_id"]
     wide: list[str] = []
     with opened(emulator, expected=WRONG) as page:
-        if scripts == "see no width":  # As in the frame before they are told of a new one: the style decides alone.
+        if scripts == "see no width":  # As in the frame before they see a new one: the style decides alone.
             page.evaluate("() => { ResizeObserver.prototype.observe = () => {} }")
         for address in (*views(page), f"#/timeline?select={message_id}", *MORE):
             show(page, address)
