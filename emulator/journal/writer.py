@@ -2,7 +2,8 @@
 
 Facts are appended in memory at once and durable after `commit`. While one write is under way, commits
 that come meanwhile wait, and then share the next one (group commit): under load a write has many
-publishes. A group of facts is one row, because a row for each fact costs ten times as much.
+publishes. As long as each turn of the event loop adds some to a small group, it waits for the next; a commit that is
+alone does not. A group of facts is one row, because a row for each fact costs ten times as much.
 
 History is a projection of facts that are durable already, so it can lag: its rows are written in
 large groups, at the latest when somebody reads history. A group that has facts which are not written
@@ -117,6 +118,8 @@ _SMALL_STATE = 10_000
 # with each fact come about 0.6 kB in a large group and 1.4 kB in a small one; a body is in its fact as well.
 _GROUP_BYTES = 16 * PAGE_BYTES
 _FACT_BYTES = 1024
+# A write of so many facts takes several times as long as one of few: to share it saves nothing more.
+_MANY_FACTS = 128
 
 
 class Thresholds(Record):
@@ -276,6 +279,7 @@ class Writer:
                 await self._wake.wait()
                 self._wake.clear()
                 if self._commits:
+                    await self._gather_commits()
                     await self._write_facts()
                 if self._readers or self._is_behind:
                     await self._write_history()
@@ -290,6 +294,13 @@ class Writer:
             for future in (*self._commits, *self._readers, *(job.done for job in self._jobs)):
                 if not future.done():
                     future.set_exception(files.broken(error))
+
+    async def _gather_commits(self) -> None:
+        """Let commits join those that wait, as long as each turn of the loop adds some and the write is small."""
+        count = 1
+        while count < len(self._commits) and len(self._backlog.to_write) < _MANY_FACTS:
+            count = len(self._commits)
+            await asyncio.sleep(0)
 
     async def _write_facts(self) -> None:
         count, last_seq = len(self._commits), self._backlog.appended

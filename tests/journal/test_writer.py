@@ -59,6 +59,33 @@ async def test_commits_that_wait_together_share_a_write(tmp_path: Path) -> None:
         assert await world.store.rows(counted, ()) == [(0, None)]
 
 
+@pytest.mark.parametrize(
+    ("first", "messages", "is_shared"),
+    [
+        pytest.param(1, 1, False, id="alone"),
+        pytest.param(2, 1, True, id="together"),
+        pytest.param(2, 100, False, id="many-facts"),
+    ],
+)
+@on_loop
+async def test_commits_that_follow_turn_by_turn_join_a_small_group(
+    tmp_path: Path, first: int, messages: int, is_shared: bool
+) -> None:
+    """Of six, so many are there from the first turn, with so many messages each. What is alone waits for nobody."""
+    async with kept(tmp_path / "w.db") as world:
+
+        async def publish(number: int) -> None:
+            for _ in range(number - first + 1):
+                await asyncio.sleep(0)
+            for _ in range(messages if number < first else 1):
+                world.publish(f"https://a.example.com/{number}")
+            await world.store.writer.commit()
+
+        await asyncio.gather(*(publish(number) for number in range(6)))
+        ((writes,),) = await world.store.rows("SELECT count(*) FROM facts", ())
+        assert (writes == 1) is is_shared
+
+
 @on_loop
 async def test_waiter_that_goes_away_takes_nobody_with_it(tmp_path: Path) -> None:
     async with kept(tmp_path / "w.db") as world:
