@@ -14,11 +14,14 @@ from calendar import isleap
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING
 
 from emulator.core.errors import Malformed
 from emulator.core.language.text import excerpt
 from emulator.core.record import Record
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -159,6 +162,9 @@ def load_zone(name: str) -> ZoneInfo | None:
         return None
     if len(name) <= MAX_ZONE_LENGTH and _ZONE_NAME.fullmatch(name) and not _MACHINE_ZONES.fullmatch(name):
         try:
+            # Only here: it is a third of a megabyte, and many worlds have no zone but UTC.
+            from zoneinfo import ZoneInfo
+
             # From the package, never from the machine's own files: those differ from machine to machine.
             with _files().joinpath(*name.split("/")).open("rb") as file:
                 return ZoneInfo.from_file(file, key=name)

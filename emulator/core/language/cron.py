@@ -21,13 +21,16 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING
 
 from emulator.core.errors import Malformed
 from emulator.core.language import calendar
 from emulator.core.language.calendar import LONGEST_MONTHS, MINUTE_MS, CronCalendar
 from emulator.core.language.text import excerpt
 from emulator.core.record import Record
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 MAX_LENGTH = 256
 
