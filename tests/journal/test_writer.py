@@ -71,7 +71,7 @@ async def test_commits_that_wait_together_share_a_write(tmp_path: Path) -> None:
 async def test_commits_that_follow_turn_by_turn_join_a_small_group(
     tmp_path: Path, first: int, messages: int, is_shared: bool
 ) -> None:
-    """Of six, so many are there from the first turn, with so many messages each. What is alone waits for nobody."""
+    """Of six, so many are there from the first turn, with so many messages each. One that is alone does not wait."""
     async with kept(tmp_path / "w.db") as world:
 
         async def publish(number: int) -> None:
