@@ -120,7 +120,9 @@ def _start(
     except serving.CannotListen as error:
         raise CommandFailed(str(error), next="again with another --port or --host") from error
     except (UnusableCertificate, UnusableDatabase) as error:
-        raise CommandFailed(str(error), next="again with another file, or that one mended") from error
+        is_full = isinstance(error, UnusableDatabase) and error.is_disk_full
+        what = "again when there is space on the disk" if is_full else "again with another file, or that one mended"
+        raise CommandFailed(str(error), next=what) from error
     except KeyboardInterrupt:
         # Before the server has its own handler, or in a loop without any.
         raise click.exceptions.Exit(0) from None

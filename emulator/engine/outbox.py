@@ -171,7 +171,9 @@ class Outbox:
     def release_waiting_calls(self) -> None:
         """Let the calls in `wait_for_a_moment` return."""
         for limit in self._waiting_calls:
-            limit.reschedule(asyncio.get_running_loop().time())
+            # One that is over returns in its next turn, and cannot be changed any more.
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
 
     # -- leaving ----------------------------------------------------------------------------
 

@@ -45,9 +45,8 @@ class WholeExchanges:
         self._app = app
         self._stop = stop
         self._worlds = worlds
-        # The tasks of the exchanges whose answer has not begun, and of those that were cut off.
+        # The tasks of the exchanges whose answer has not begun.
         self._unanswered: set[asyncio.Task[object]] = set()
-        self._cut_off: set[asyncio.Task[object]] = set()
         # All exchanges that have not ended.
         self._running: dict[asyncio.Task[object], Scope] = {}
 
@@ -69,7 +68,6 @@ class WholeExchanges:
             world.driver.outbox.release_waiting_calls()
         await asyncio.sleep(_CUT_OFF_AFTER_S)
         for task in self._unanswered:
-            self._cut_off.add(task)
             task.cancel()
         await asyncio.sleep(_DISCONNECTED_AFTER_S - _CUT_OFF_AFTER_S)
         for scope in tuple(self._running.values()):
@@ -109,13 +107,13 @@ class WholeExchanges:
         try:
             await self._app(scope, receive_until_stopped, answer)
         except asyncio.CancelledError:
-            if task not in self._cut_off:
+            # A call that came late is cut off by the server itself.
+            if task not in self._unanswered or not self._stop.is_set():
                 raise
             task.uncancel()
             await answer_at_the_end(self._worlds, scope)(scope, receive, send)
         finally:
             self._unanswered.discard(task)
-            self._cut_off.discard(task)
             del self._running[task]
 
     async def _next_or_stop(self, receive: Receive) -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -12,14 +13,48 @@ from typing import Any
 import click
 import pytest
 from cryptography.hazmat.primitives import serialization
+from starlette.types import Message
 
 from emulator.server import bootstrap, serving
 from emulator.server.connections import UnusableCertificate, read_certificate
+from emulator.server.exchanges import WholeExchanges
 from emulator.server.logs import printable, printable_styled
 from emulator.server.settings import Settings, SettingsError
 from tests.harness.certificates import CertificateFiles, make_certificate
-from tests.harness.emulators import InProcess, with_emulator
-from tests.harness.loops import PATIENCE_S, on_loop
+from tests.harness.emulators import InProcess, http_scope, with_emulator
+from tests.harness.loops import PATIENCE_S, cancelled, on_loop, spawn, turns
+
+# -- the end of the calls under way -----------------------------------------------------------
+
+
+async def never(*_: object) -> Any:
+    """An application that does not answer, and a client that sends nothing."""
+    await asyncio.get_running_loop().create_future()
+
+
+@on_loop
+async def test_a_call_that_comes_when_the_others_were_cut_off_gets_the_same_answer() -> None:
+    """D-291. The server itself ends its task, and would answer 500."""
+    stop, sent = asyncio.Event(), list[Message]()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    exchanges = WholeExchanges(never, stop)
+    scope = http_scope("GET", b"/v2/logs", [], "127.0.0.1")
+    early = spawn(exchanges(scope, never, send))
+    await turns()
+    await cancelled(early)
+    assert sent == []
+
+    stop.set()
+    late = spawn(exchanges(scope, never, send))
+    await turns()
+    late.cancel()
+    await late
+    assert [each.get("status") for each in sent] == [503, None]
+    assert json.loads(sent[1]["body"])["error"] == "the server is stopping"
+
 
 # -- the process around the server, as far as no server is needed for it ---------------------------
 

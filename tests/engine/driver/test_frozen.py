@@ -44,6 +44,22 @@ async def test_publish_does_not_wait_for_a_receiver_that_cannot_answer_before() 
 
 
 @on_loop
+async def test_calls_that_wait_are_released_also_while_the_time_of_one_is_over() -> None:
+    """Once the server ends (D-291). Whatever the turn in which that happens."""
+    engine = Engine(settle_s=0.01)
+    gate = engine.transport.handlers[A] = Gate()
+    waiting = spawn(engine.publish(A))
+    await gate.entered.wait()
+
+    while not waiting.done():
+        engine.driver.outbox.release_waiting_calls()
+        await turns(1)
+
+    gate.opened.set()
+    await engine.driver.settle()
+
+
+@on_loop
 async def test_publish_from_inside_a_receiver_is_accepted_at_once_and_delivered_after() -> None:
     engine = Engine()
     seen: list[str] = []
