@@ -141,11 +141,6 @@ class WaitList:
             heapq.heappop(heap)
         return None
 
-    @property
-    def first_ticket(self) -> int | None:
-        first = self.first
-        return None if first is None else self._tickets[first]
-
     def __contains__(self, message_id: MessageId) -> bool:
         return message_id in self._tickets
 

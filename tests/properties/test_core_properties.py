@@ -75,6 +75,8 @@ class _Auditor:
         self.ended: dict[MessageId, str] = {}
         self.cancel_requested: set[MessageId] = set()
         self.held_in_queue: set[MessageId] = set()
+        # Behind their queues: the flow control key, "" for the account, and the ticket.
+        self.held: dict[MessageId, tuple[str, int]] = {}
         self.active: set[MessageId] = set()
         self.active_on_key: dict[FlowKey, set[MessageId]] = defaultdict(set)
         self.limits: dict[FlowKey, resource_facts.FlowKeyChanged] = {}
@@ -94,8 +96,11 @@ class _Auditor:
                 self.messages[fact.message.message_id] = fact.message
             case message_facts.MessageHeld():
                 self.held_in_queue.discard(fact.message_id)
+                self.held.pop(fact.message_id, None)
                 if fact.hold.kind is HoldKind.QUEUE:
                     self.held_in_queue.add(fact.message_id)
+                else:
+                    self.held[fact.message_id] = (fact.hold.name, fact.ticket)
             case resource_facts.QueueSlotTaken():
                 self.held_in_queue.discard(fact.message_id)
                 number = self.messages[fact.message_id].number
@@ -114,6 +119,7 @@ class _Auditor:
                 assert fact.message_id not in self.ended, "a message ended twice"
                 self.ended[fact.message_id] = type(fact).__name__
                 self.held_in_queue.discard(fact.message_id)
+                self.held.pop(fact.message_id, None)
             case resource_facts.FlowKeyChanged():
                 self.limits[fact.key] = fact
             case resource_facts.FlowCountersReset():
@@ -134,6 +140,7 @@ class _Auditor:
         assert fact.message_id not in self.cancel_requested, "an attempt started after the cancellation"
         assert fact.at_ms >= message.not_before_ms, "an attempt started too early"
         self.held_in_queue.discard(fact.message_id)
+        self._assert_nobody_is_overtaken(message)
         self.active.add(fact.message_id)
         assert len(self.active) <= self.max_global
         if message.policy.queue == "one":
@@ -141,6 +148,17 @@ class _Auditor:
             assert others == [message], "two messages of a queue of parallelism 1 were in flight"
         if message.policy.flow_control is not None:
             self._started_under(message.policy.flow_control.key, fact)
+
+    def _assert_nobody_is_overtaken(self, message: Message) -> None:
+        """Of those that wait for the account or its key, the message came first, or nobody waits."""
+        _, ticket = self.held.pop(message.message_id, ("", None))
+        passed = {"", message.policy.flow_key or ""}
+        for waiting_id, (name, waiting_ticket) in self.held.items():
+            if name in passed:
+                is_in_order = ticket is not None and ticket < waiting_ticket
+                assert is_in_order, (
+                    f"{message.message_id} overtook {waiting_id}, which waits for {name or 'the account'}"
+                )
 
     def _started_under(self, key: FlowKey, fact: message_facts.AttemptStarted) -> None:
         limits = self.limits[key]

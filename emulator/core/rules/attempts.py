@@ -109,13 +109,10 @@ def _queue_holds(owner: AccountView, name: QueueName, message: Message) -> HoldR
     if queue.paused:
         return HoldReason.PAUSED
     slots = owner.queue_slots[name]
-    if message.message_id in slots:
+    # A free slot means that nobody waits: whatever frees one admits those that wait before the next message is due.
+    if message.message_id in slots or len(slots) < queue.parallelism:
         return None
-    if len(slots) >= queue.parallelism:
-        return HoldReason.PARALLELISM
-    first = owner.queue_wait_lists[name].first_ticket
-    is_overtaking = first is not None and first < message.number
-    return HoldReason.PARALLELISM if is_overtaking else None
+    return HoldReason.PARALLELISM
 
 
 def _held_by_key(state: StateView, owner: AccountView, message: Message) -> Hold | None:
@@ -123,6 +120,7 @@ def _held_by_key(state: StateView, owner: AccountView, message: Message) -> Hold
         return None
     key = message.policy.flow_control.key
     reason = reason_to_hold(owner.flow_keys[key], state.now_ms)
+    # The instant at which a rate period ends may deliver others before its timer admits those that wait.
     if reason is None and owner.flow_wait_lists[key].first not in (None, message.message_id):
         reason = HoldReason.PARALLELISM
     return None if reason is None else Hold(kind=HoldKind.FLOW_CONTROL, name=key, reason=reason)

@@ -91,6 +91,29 @@ def test_every_retry_counts_against_the_rate() -> None:
     assert world.start_times(message_id) == [0, 60_000, 120_000]
 
 
+def test_a_message_that_is_due_as_the_period_ends_does_not_overtake_those_that_wait_for_it() -> None:
+    world = World()
+    limits = flow("k", rate=1, period_ms=10_000)
+    world.publish("https://late.test/", delay_ms=10_000, flow_control=limits)
+    world.publish("https://first.test/", flow_control=limits)
+    world.publish("https://second.test/", flow_control=limits)
+    world.run_until(MINUTE)
+    assert world.starts() == [
+        ("https://first.test/", 1, 0),
+        ("https://second.test/", 1, 10_000),
+        ("https://late.test/", 1, 20_000),
+    ]
+
+
+def test_a_retry_that_is_due_as_the_period_ends_does_not_overtake_those_that_wait_for_it() -> None:
+    world = World(answering=by_url({URL: [answered(500), answered(200)]}))
+    limits = flow("k", rate=1, period_ms=10_000)
+    world.publish(URL, flow_control=limits, retry_delay="10000")
+    world.publish("https://second.test/", flow_control=limits)
+    world.run_until(MINUTE)
+    assert world.starts() == [(URL, 1, 0), ("https://second.test/", 1, 10_000), (URL, 2, 20_000)]
+
+
 def test_nothing_waits_for_the_end_of_a_period_that_nobody_needs() -> None:
     world = World()
     world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
