@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Mapping
+from enum import Flag, StrEnum, auto
 
 from emulator.core.record import FlowKey, Headers, QueueName, Record, RunId
 
@@ -143,6 +144,45 @@ class MessageOptions(Record):
     workflow: RunOptions | None = None
     callback_settings: MessageOptions | None = None
     failure_callback_settings: MessageOptions | None = None
+
+
+class Reuse(Flag):
+    """Which other messages of a workflow run an option of the run, or of a call about it, holds for as well."""
+
+    NOWHERE = 0
+    # The call of the failure function, which a triggered run has without naming one.
+    FAILURE_CALL = auto()
+    # The later calls of the workflow's endpoint, if the run hands its options on.
+    RUN_CALLS = auto()
+    # The run that a resume or a restart begins, whose request gives the option.
+    NEXT_RUN = auto()
+
+
+# Every option has its place here, so that a new one joins no call of a run by itself.
+REUSE: Mapping[str, Reuse] = {
+    "method": Reuse.NOWHERE,
+    "content_type": Reuse.NOWHERE,
+    # The headers of a run's calls are chosen one by one, by `rules/runs.py`.
+    "forwarded": Reuse.FAILURE_CALL,
+    "incoming": Reuse.NOWHERE,
+    "forward_incoming": Reuse.NOWHERE,
+    "delay_ms": Reuse.NEXT_RUN,
+    "not_before_ms": Reuse.NEXT_RUN,
+    "timeout_ms": Reuse.NOWHERE,
+    "max_retries": Reuse.FAILURE_CALL | Reuse.RUN_CALLS | Reuse.NEXT_RUN,
+    "retry_delay": Reuse.FAILURE_CALL | Reuse.RUN_CALLS | Reuse.NEXT_RUN,
+    "callback": Reuse.NOWHERE,
+    "failure_callback": Reuse.RUN_CALLS | Reuse.NEXT_RUN,
+    "labels": Reuse.RUN_CALLS | Reuse.NEXT_RUN,
+    "redaction": Reuse.RUN_CALLS,
+    "flow_control": Reuse.FAILURE_CALL | Reuse.RUN_CALLS | Reuse.NEXT_RUN,
+    "queue": Reuse.NOWHERE,
+    "deduplication_id": Reuse.NOWHERE,
+    "content_deduplication": Reuse.NOWHERE,
+    "workflow": Reuse.NOWHERE,
+    "callback_settings": Reuse.NOWHERE,
+    "failure_callback_settings": Reuse.NOWHERE,
+}
 
 
 class CallbackOptions(Record):

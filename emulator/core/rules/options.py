@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 from msgspec.structs import asdict, fields, replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model.options import CallbackOptions, DeliveryPolicy, Destination, DestinationKind, MessageOptions
+from emulator.core.model.options import (
+    REUSE,
+    CallbackOptions,
+    DeliveryPolicy,
+    Destination,
+    DestinationKind,
+    MessageOptions,
+    Reuse,
+)
 from emulator.core.record import Headers, QueueName
 
 T = TypeVar("T", bound=Hashable)
@@ -21,8 +29,7 @@ _NOTHING_SAID = MessageOptions()
 _CALLBACKS = ("callback", "failure_callback")
 # What a message keeps of its options; all but the first group it has as they are.
 _SETTLED_OPTIONS = ("max_retries", "timeout_ms", "queue")
-_KEPT_OPTIONS = tuple(field.name for field in fields(DeliveryPolicy))
-_POLICY_OPTIONS = tuple(name for name in _KEPT_OPTIONS if name not in _SETTLED_OPTIONS)
+_POLICY_OPTIONS = tuple(field.name for field in fields(DeliveryPolicy) if field.name not in _SETTLED_OPTIONS)
 _policy_options = attrgetter(*_POLICY_OPTIONS)
 
 
@@ -119,10 +126,9 @@ def options_of(policy: DeliveryPolicy) -> MessageOptions:
     return MessageOptions(**asdict(policy))
 
 
-def kept_options(options: MessageOptions, *others: str, without: Iterable[str]) -> MessageOptions:
-    """Of some options those that a message keeps for its deliveries, but for those `without`, and these others."""
-    chosen = {*_KEPT_OPTIONS, *others}.difference(without)
-    return MessageOptions(**{name: getattr(options, name) for name in chosen})
+def reused_options(options: MessageOptions, reuse: Reuse) -> MessageOptions:
+    """Of some options those that hold for other messages of a run as well (`REUSE`)."""
+    return MessageOptions(**{name: getattr(options, name) for name, places in REUSE.items() if reuse in places})
 
 
 def first_delivery_ms(options: MessageOptions, now_ms: int) -> int:

@@ -24,6 +24,7 @@ from emulator.core.model.options import (
     Destination,
     DestinationKind,
     MessageOptions,
+    Reuse,
     RunOptions,
 )
 from emulator.core.model.workflows import TriggeredRun, WorkflowRun, listed_bytes
@@ -31,7 +32,7 @@ from emulator.core.record import AccountId, MessageId, RunId
 from emulator.core.record import run_id as make_run_id
 from emulator.core.rules import limits
 from emulator.core.rules.dead_letters import cancel
-from emulator.core.rules.options import first_delivery_ms, kept_options, options_of, with_defaults
+from emulator.core.rules.options import first_delivery_ms, options_of, reused_options, with_defaults
 from emulator.core.rules.outcomes import call_failure_function
 from emulator.core.rules.run_publishing import begin_run, check_message
 from emulator.core.rules.runs import create_message, next_message_id
@@ -71,8 +72,7 @@ def _prepared(item: PublishItem, run_id: RunId) -> PublishItem:
     part = RunOptions(run_id=run_id, is_init=True, url=url, features=_FEATURES)
     options = replace(item.options, workflow=part)
     if options.failure_callback is None:
-        others = ("timeout_ms", "callback", "failure_callback", "labels", "redaction", "queue")
-        callback = kept_options(options, "forwarded", without=others)
+        callback = reused_options(options, Reuse.FAILURE_CALL)
         options = replace(options, failure_callback=CallbackOptions(url=url, options=callback))
     return replace(item, options=options)
 
@@ -161,9 +161,7 @@ def _configuration(run: WorkflowRun, overrides: MessageOptions, run_id: RunId) -
 
 def _named(overrides: MessageOptions) -> MessageOptions:
     """The overrides that a resumed or restarted run takes; the call's own headers are not the run's."""
-    return kept_options(
-        overrides, "delay_ms", "not_before_ms", without=("timeout_ms", "callback", "redaction", "queue")
-    )
+    return reused_options(overrides, Reuse.NEXT_RUN)
 
 
 def _restart(state: StateView, entry: FailedRun, overrides: MessageOptions) -> Decision[TriggeredRun]:

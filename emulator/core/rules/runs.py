@@ -12,7 +12,7 @@ from emulator.core.commands import CancelRun, CancelRuns, FinishRun, PublishItem
 from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, PayloadTooLarge, Refused
 from emulator.core.message_facts import MessageCreated
 from emulator.core.model.messages import CreatedBy, Message, Phase, Source
-from emulator.core.model.options import CallType, MessageOptions, Method, Redaction, RunPart
+from emulator.core.model.options import CallType, MessageOptions, Method, Redaction, Reuse, RunPart
 from emulator.core.model.workflows import Invoker, RunFilter, RunState, WorkflowRun, WorkflowStep, listed_bytes
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RunId
 from emulator.core.record import message_id as make_message_id
@@ -22,8 +22,8 @@ from emulator.core.rules.dead_letters import cancel
 from emulator.core.rules.options import (
     delivered_headers,
     first_delivery_ms,
-    kept_options,
     policy_of,
+    reused_options,
     shared,
     with_defaults,
 )
@@ -157,7 +157,7 @@ def inherited(run: WorkflowRun, options: MessageOptions, call_type: CallType) ->
     own = run.options
     dropped = _OF_INIT_ALONE if call_type is CallType.STEP else (*_OF_INIT_ALONE, SDK_VERSION)
     forwarded = tuple(pair for pair in own.forwarded if not pair[0].lower().endswith(dropped))
-    kept = kept_options(own, without=("timeout_ms", "callback", "queue"))
+    kept = reused_options(own, Reuse.RUN_CALLS)
     return with_defaults(options, replace(kept, forwarded=forwarded))
 
 

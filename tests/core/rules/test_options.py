@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
-from emulator.core.model.options import MessageOptions, Redaction
+from emulator.core.model.options import REUSE, MessageOptions, Redaction
 from emulator.core.record import Headers, QueueName
 from emulator.core.rules.options import (
     applied_in_a_queue,
@@ -18,6 +19,13 @@ from emulator.core.rules.options import (
     with_defaults,
 )
 from tests.harness.simulations import callback, flow
+
+
+def test_every_option_has_its_place_in_the_table_of_reuse() -> None:
+    missing = {field.name for field in fields(MessageOptions)} - REUSE.keys()
+    assert not missing, f"say in REUSE, in core/model/options.py, which calls of a run get {', '.join(missing)}"
+    assert REUSE.keys() == {field.name for field in fields(MessageOptions)}
+
 
 REDACTION = Redaction(body=True, all_headers=False, header_names=())
 
