@@ -186,7 +186,7 @@ class Chain:
         self._last_attempt = text = f"attempt {recorded.number} {answered(outcome, rule)}"
         did = disturbed(outcome, rule, recorded.number)
         text += f" (chaos: {did})" if did is not None else ""
-        if recorded.at_ms > recorded.started_ms:
+        if recorded.at_ms > recorded.started_ms and not outcome.abandoned:
             text += f", after {format_duration(recorded.at_ms - recorded.started_ms)}"
         return Attempted(
             at_ms=recorded.started_ms,
@@ -248,8 +248,11 @@ class Chain:
             case EventState.CANCEL_REQUESTED:
                 yield CancelAsked(at_ms=at_ms, text="its cancellation was asked for")
             case EventState.CANCELED:
-                self._summaries[Phase.CANCELED] = f"Canceled at {at} {_after(attempts)}."
-                yield Canceled(at_ms=at_ms, text=f"canceled {_after(attempts)}", attempts=attempts)
+                how = f" {_after(attempts)}"
+                if last is not None and last.outcome.abandoned:
+                    how = f": {self._last_attempt}"
+                self._summaries[Phase.CANCELED] = f"Canceled at {at}{how}."
+                yield Canceled(at_ms=at_ms, text=f"canceled{how}", attempts=attempts)
             case _:
                 pass  # CREATED is a reason already, and an ERROR belongs to its attempt.
 

@@ -68,6 +68,10 @@ class RecordAttempt(Command[None]):
     redelivery: int = 0
 
 
+class AbandonAttempts(Command[None]):
+    """The attempts in flight were cut off with the engine that made them: those of canceled messages end (D-780)."""
+
+
 class Redeliver(Command[int]):
     """Send attempt `number` of a message, live or ended, again now (D-705); the reply numbers the redelivery."""
 

@@ -72,6 +72,7 @@ DECISIONS: Decisions = {
     commands.AdvanceClock: advance_clock,
     commands.SetBackClock: set_back_clock,
     commands.RecordAttempt: outcomes.record_attempt,
+    commands.AbandonAttempts: outcomes.abandon_attempts,
     commands.Redeliver: outcomes.redeliver,
     commands.Publish: run_publishing.publish,
     commands.PublishBatch: run_publishing.publish_batch,

@@ -15,6 +15,7 @@ from emulator.core.errors import NotFound
 from emulator.core.language.cron import CronSchedule
 from emulator.core.language.cron import parse as parse_cron
 from emulator.core.model.messages import DeadLetter, Duplicate, Hold, HoldKind, Message, Progress
+from emulator.core.model.options import CallType
 from emulator.core.model.resources import (
     Account,
     DestinationRule,
@@ -300,6 +301,18 @@ def delivered_message(state: StateView, message: Message) -> Message:
     if run is None or run.number != part.run_number:
         run = owner.ended_runs[part.run_number]
     return as_delivered(message, run.steps)
+
+
+def is_called_off(state: StateView, progress: Progress) -> bool:
+    """Whether no further attempt of a live message is made: it was canceled, or its run has ended (D-780).
+
+    The call of a failure function outlasts its run.
+    """
+    part = progress.message.run
+    if progress.dispatch.cancel_requested or part is None or part.call_type is CallType.FAILURE_CALL:
+        return progress.dispatch.cancel_requested
+    run = state.accounts[progress.message.account_id].runs.get(part.run_id)
+    return run is None or run.number != part.run_number
 
 
 def cron_of(progress: ScheduleProgress) -> CronSchedule:

@@ -19,7 +19,7 @@ from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
 from emulator.core.model.messages import Attempt, Duplicate, Phase, Progress
 from emulator.core.simulation import Simulation
-from emulator.core.state import Fact, StateView, delivered_message, duplicate_subject
+from emulator.core.state import Fact, StateView, delivered_message, duplicate_subject, is_called_off
 from emulator.engine.advance import Advance
 from emulator.engine.clock import PacedClock
 from emulator.engine.limits import InstantGuard, Limits
@@ -175,6 +175,16 @@ class Driver:
             region=account.region,
         )
 
+    def is_called_off(self, attempt: Attempt, *, was_cut_off: bool) -> bool:
+        """Whether an attempt that has started is not sent any more, because its message was canceled (D-780).
+
+        One that was cut off is not sent again either if its run has ended.
+        """
+        progress = self.state.messages.get(attempt.message.message_id)
+        if progress is None or attempt.is_duplicate or attempt.redelivery:
+            return False
+        return progress.dispatch.cancel_requested or (was_cut_off and is_called_off(self.state, progress))
+
     def completed(self, attempt: Attempt) -> Attempt:
         """The attempt with the body that it sends."""
         return replace(attempt, message=delivered_message(self.state, attempt.message))
@@ -228,6 +238,8 @@ class Driver:
 
     async def keep_time(self) -> None:
         """Let time pass until cancelled. A frozen clock costs nothing until it is unfrozen."""
+        # What `resume` did.
+        await self.commit()
         while True:
             if self._passes:
                 await self.catch_up()
@@ -313,17 +325,24 @@ class Driver:
     # -- beginning and end ------------------------------------------------------------------
 
     def resume(self) -> None:
-        """After a restart: attempts that were under way are made again (at least once)."""
+        """After a restart: attempts that were under way are made again (at least once).
+
+        Those of canceled messages are not: these messages end (D-780).
+        """
         under_way = [
             progress
             for progress in self.state.messages.values()
             if progress.phase is Phase.ACTIVE and progress.dispatch.outcome is None
         ]
-        for progress in sorted(under_way, key=lambda each: each.dispatch.started_ms):
+        again = [progress for progress in under_way if not is_called_off(self.state, progress)]
+        for progress in sorted(again, key=lambda each: each.dispatch.started_ms):
             self.outbox.add(self._attempt(progress))
         for duplicate in self.state.duplicates.values():
             if duplicate.started_ms is not None:
                 self.outbox.add(self._duplicate(duplicate))
+        if len(again) < len(under_way):
+            # After the others: what it lets start started later than they did.
+            self.handle(commands.AbandonAttempts())
         self.outbox.pump()
 
     async def close(self, grace_s: float = 0.5) -> int:

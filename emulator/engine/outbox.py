@@ -20,7 +20,14 @@ from weakref import WeakValueDictionary
 
 from emulator.core.commands import Command, RecordAttempt
 from emulator.core.errors import Conflict, InstantExhausted
-from emulator.core.model.messages import Attempt, AttemptOutcome, Via
+from emulator.core.model.messages import (
+    NOT_SENT,
+    OUTCOME_UNKNOWN,
+    Attempt,
+    AttemptOutcome,
+    Via,
+    abandoned_attempt,
+)
 from emulator.core.state import StateView
 from emulator.delivery.transport import Inside, Leaves, Route
 from emulator.engine.clock import PacedClock
@@ -52,6 +59,7 @@ class DriverPort(Protocol):
     @property
     def is_catching_up(self) -> bool: ...
     def handle(self, command: Command[R]) -> R: ...
+    def is_called_off(self, attempt: Attempt, *, was_cut_off: bool) -> bool: ...
     def completed(self, attempt: Attempt) -> Attempt: ...
     def check(self) -> None: ...
     def stop(self, reason: str, error: BaseException | None = None) -> None: ...
@@ -69,13 +77,17 @@ class Transport(Protocol):
 
 
 class _Entry:
-    """An attempt, its route once that is known, and in a window what sends it."""
+    """An attempt, its route once that is known, and in a window what sends it.
 
-    __slots__ = ("attempt", "route", "sending")
+    `was_cut_off`: it has left before, and its outcome was not awaited.
+    """
+
+    __slots__ = ("attempt", "route", "sending", "was_cut_off")
     sending: asyncio.Task[AttemptOutcome] | Coroutine[None, None, AttemptOutcome]
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, *, was_cut_off: bool = False) -> None:
         self.attempt = attempt
+        self.was_cut_off = was_cut_off
         self.route: Route | None = None
 
 
@@ -240,7 +252,7 @@ class Outbox:
                     entry.sending.cancel()
                     # asyncio would log an exception that was never retrieved.
                     entry.sending.add_done_callback(lambda task: task.cancelled() or task.exception())
-                again = _Entry(entry.attempt)
+                again = _Entry(entry.attempt, was_cut_off=entry.was_cut_off or entry not in self._not_left)
                 self._waiting.appendleft(again)
                 self._not_left.discard(entry)
                 self._not_left.add(again)
@@ -326,6 +338,9 @@ class Outbox:
     def _route(self, entry: _Entry) -> Route:
         """Where an attempt goes. The transport is asked once."""
         if entry.route is None:
+            if self._driver.is_called_off(entry.attempt, was_cut_off=entry.was_cut_off):
+                entry.route = Inside(outcome=_abandoned(entry))
+                return entry.route
             try:
                 entry.route = self._transport.route(entry.attempt)
             except Exception as error:  # An edge: a fault of the transport is a failed attempt.
@@ -335,6 +350,8 @@ class Outbox:
     async def _leave(self, entry: _Entry, route: Leaves) -> AttemptOutcome:
         """Send an attempt, once its facts are durable."""
         await self._driver.commit()
+        if self._driver.is_called_off(entry.attempt, was_cut_off=entry.was_cut_off):
+            return _abandoned(entry)
         self._not_left.discard(entry)
         try:
             # Only now: of all that wait to leave, few hold the long list that a call of a run delivers.
@@ -430,6 +447,10 @@ class Outbox:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._driver.stop(str(error) or type(error).__name__, error)
+
+
+def _abandoned(entry: _Entry) -> AttemptOutcome:
+    return abandoned_attempt(OUTCOME_UNKNOWN if entry.was_cut_off else NOT_SENT)
 
 
 def _fault_of_transport(error: Exception) -> AttemptOutcome:

@@ -44,14 +44,15 @@ _HAS_ENDED = """EXISTS (
 _IS_ONE_THAT_ENDED = """messages.number IN (
     SELECT number FROM events WHERE state IN (SELECT value FROM json_each(?))
 )"""
-# The attempt that came back last: the event of an error names it, and that of a delivery follows it at once.
+# The attempt that came back last, found as below.
 _SELECT_PROGRESS = f"""
 SELECT found.number, begun, ended, ended_ms, attempts.at_ms, attempts.finished_ms, attempts.attempt, attempts.outcome,
        attempts.answered_by
 FROM (
     SELECT number, sum(state = 'ACTIVE') AS begun, max(CASE WHEN {_ENDED} THEN state END) AS ended,
            max(CASE WHEN {_ENDED} THEN at_ms END) AS ended_ms,
-           max(CASE state WHEN 'DELIVERED' THEN seq - 1 WHEN 'ERROR' THEN attempt_seq END) AS last
+           max(CASE WHEN state = 'DELIVERED' THEN seq - 1
+                    WHEN state IN ('ERROR', 'CANCELED') THEN attempt_seq END) AS last
     FROM events WHERE number IN (SELECT value FROM json_each(?)) GROUP BY number
 ) AS found LEFT JOIN attempts ON attempts.seq = found.last
 """
@@ -59,11 +60,12 @@ _SELECT_MESSAGE = f"SELECT number, definition FROM messages WHERE number IN ({NU
 _SELECT_EVENTS = """
 SELECT seq, at_ms, state, next_delivery_ms FROM events WHERE number = ? ORDER BY seq
 """
-# An attempt is found by its event: that of an error names it, and that of a delivery follows it at once.
+# An attempt is found by its event: that of a delivery follows it at once, and that of an error names it, as that of a
+# cancellation does that abandoned it.
 _SELECT_ATTEMPTS = """
 SELECT seq, at_ms, finished_ms, attempt, outcome, answered_by FROM attempts WHERE seq IN (
     SELECT CASE state WHEN 'DELIVERED' THEN seq - 1 ELSE attempt_seq END
-    FROM events WHERE number = ? AND state IN ('ERROR', 'DELIVERED')
+    FROM events WHERE number = ? AND state IN ('ERROR', 'DELIVERED', 'CANCELED')
 ) ORDER BY seq
 """
 _SELECT_ANNOTATIONS = f"""

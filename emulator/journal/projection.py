@@ -54,6 +54,8 @@ class Projector:
         # The last failed attempt of each message. A message fails by the same command that finished
         # its attempt, so this need not outlive a group of facts.
         self._last_failures: dict[MessageId, tuple[int, int]] = {}
+        # The abandoned attempt of each message; likewise, the message is canceled by the same command (D-780).
+        self._abandoned: dict[MessageId, int] = {}
         # Deliveries that are to be made again, by message, attempt and redelivery.
         self._duplicates: dict[tuple[MessageId, int, int], Duplicate] = {}
 
@@ -116,7 +118,8 @@ class Projector:
                 case message_facts.CancelRequested():
                     self._event(rows, self._live[fact.message_id], fact.at_ms, EventState.CANCEL_REQUESTED)
                 case message_facts.MessageCanceled():
-                    self._event(rows, self._live.pop(fact.message_id), fact.at_ms, EventState.CANCELED)
+                    live, attempt_seq = self._live.pop(fact.message_id), self._abandoned.pop(fact.message_id, None)
+                    self._event(rows, live, fact.at_ms, EventState.CANCELED, attempt_seq=attempt_seq)
                 case message_facts.DeadLettersRemoved():
                     self._dead_letters_removed(rows, fact)
                 case message_facts.MessageHeld():
@@ -185,11 +188,15 @@ class Projector:
 
     def _finished(self, rows: Rows, fact: message_facts.AttemptFinished) -> None:
         live = self._live[fact.message_id]
+        status = self._attempt(rows, live.number, fact, self._rules.take(fact.message_id))
+        if fact.outcome.abandoned:
+            # Neither a delivery nor an error is known of it, nor what was sent.
+            self._abandoned[fact.message_id] = self.seq
+            return
         # The body that was sent, the headers, and the answer (D-192). What the journal keeps has the real time in it,
         # which differs from run to run.
         exchange = weight_of_request(live) + weight_of_answer(fact.outcome)
         self._meters.of(live.account_id).add(fact.at_ms, _BYTES, delivered_bytes(live) + exchange)
-        status = self._attempt(rows, live.number, fact, self._rules.take(fact.message_id))
         if not fact.outcome.succeeded:
             self._last_failures[fact.message_id] = (self.seq, status)
             self._event(rows, live, fact.at_ms, EventState.ERROR, attempt_seq=self.seq)

@@ -90,13 +90,14 @@ SELECT events.number, events.at_ms, events.state, events.next_delivery_ms
 FROM workflow_messages JOIN events ON events.number = workflow_messages.number
 WHERE workflow_messages.run_number = ? ORDER BY events.seq
 """
-# An attempt is found by its event: that of an error names it, and that of a delivery follows it at once.
+# An attempt is found by its event: that of a delivery follows it at once, and that of an error names it, as that of a
+# cancellation does that abandoned it.
 _SELECT_ATTEMPTS = """
 SELECT attempts.number, attempts.at_ms, attempts.finished_ms, attempts.attempt, attempts.outcome,
        attempts.answered_by
 FROM workflow_messages JOIN events ON events.number = workflow_messages.number
 JOIN attempts ON attempts.seq = CASE events.state WHEN 'DELIVERED' THEN events.seq - 1 ELSE events.attempt_seq END
-WHERE workflow_messages.run_number = ? AND events.state IN ('ERROR', 'DELIVERED') ORDER BY attempts.seq
+WHERE workflow_messages.run_number = ? AND events.state IN ('ERROR', 'DELIVERED', 'CANCELED') ORDER BY attempts.seq
 """
 _OF_MESSAGES = f"""workflow_runs.run_number IN (
     SELECT run_number FROM workflow_messages WHERE number IN ({NUMBERS_OF})

@@ -57,6 +57,8 @@ def shortened(text: str) -> str:
 
 def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     """The outcome of an attempt, and what decided it: `was answered 503 by rule_1 (https://api.test/*)`."""
+    if outcome.abandoned:
+        return f"was abandoned: {outcome.error}"
     if outcome.response is None:
         is_deciding = rule is not None and (rule.disturbance is None or outcome.via is Via.RULE)
         if rule is None or not is_deciding:

@@ -456,7 +456,7 @@ def _events(recorded: Iterable[Fact], message_id: MessageId) -> Iterable[EventSt
             case message_facts.MessageCreated() if fact.message.message_id == message_id:
                 yield EventState.CREATED
             case message_facts.AttemptFinished(message_id=subject) if subject == message_id:
-                if not fact.outcome.succeeded:
+                if not (fact.outcome.succeeded or fact.outcome.abandoned):
                     yield EventState.ERROR
             case message_facts.MessageStep(message_id=subject) if subject == message_id and type(fact) in _EVENTS:
                 yield _EVENTS[type(fact)]

@@ -52,6 +52,8 @@ class AttemptOutcome(Record):
     makes them. `took_ms` is how long the attempt took in real time, None if it never left. `non_retryable` says
     that the answer asked for no further attempt (D-017). An `error` beside a response is why that answer counts
     as a failure. `redelivery` numbers the attempts of a world that a call sent again (D-705), 0 for all others.
+    `abandoned` marks an attempt that is not made, or not made again, because its message was canceled: nobody knows
+    how it went, or it never left, as `error` says (D-780).
     """
 
     response: Response | None
@@ -62,11 +64,25 @@ class AttemptOutcome(Record):
     unsent: Unsent | None = None
     took_ms: int | None = None
     redelivery: int = 0
+    abandoned: bool = False
 
     @property
     def succeeded(self) -> bool:
         """Any 2xx answer is a delivery; a redirect is not (D-010)."""
         return self.response is not None and 200 <= self.response.status < 300 and self.error is None
+
+
+def abandoned_attempt(error: str) -> AttemptOutcome:
+    """The outcome of an attempt that is not made, or not made again, because its message was canceled (D-780)."""
+    return AttemptOutcome(response=None, error=error, via=Via.NETWORK, abandoned=True)
+
+
+# Why an attempt of a canceled message is abandoned (D-780).
+OUTCOME_UNKNOWN = (
+    "the outcome is not known: the attempt was cut off, by a restart, a restored snapshot, a fork or the end of an "
+    "advance, and is not made again because the message was canceled"
+)
+NOT_SENT = "not sent: the message was canceled before the attempt left"
 
 
 # -- messages -----------------------------------------------------------------------------------

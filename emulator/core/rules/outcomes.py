@@ -7,10 +7,11 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from emulator.core.commands import RecordAttempt, Redeliver
+from emulator.core.commands import AbandonAttempts, RecordAttempt, Redeliver
 from emulator.core.errors import Conflict
 from emulator.core.message_facts import (
     AttemptFinished,
+    CancelRequested,
     DeadLettersRemoved,
     DuplicateFinished,
     DuplicateScheduled,
@@ -22,6 +23,7 @@ from emulator.core.message_facts import (
     ResponseDelayed,
 )
 from emulator.core.model.messages import (
+    OUTCOME_UNKNOWN,
     AttemptOutcome,
     CreatedBy,
     Dispatch,
@@ -31,6 +33,7 @@ from emulator.core.model.messages import (
     Progress,
     Source,
     Via,
+    abandoned_attempt,
 )
 from emulator.core.model.options import CallbackOptions, CallType, RunPart
 from emulator.core.model.resources import Disturbance
@@ -43,7 +46,7 @@ from emulator.core.rules.callbacks import send_callback
 from emulator.core.rules.options import headers_over
 from emulator.core.rules.retries import is_spent, next_retry
 from emulator.core.rules.runs import SDK_VERSION, active_run, create_message, end_run, inherited
-from emulator.core.state import Decision, StateView, duplicate_subject
+from emulator.core.state import Decision, StateView, duplicate_subject, is_called_off
 
 # -- duplicates ---------------------------------------------------------------------------------
 # Deliveries that a destination rule or a call has made again, as at-least-once delivery allows. A
@@ -267,6 +270,10 @@ def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
     if progress.dispatch.outcome is not None:
         return
     outcome = command.outcome
+    if outcome.abandoned:
+        yield from _abandon(state, progress, outcome)
+        yield from admit_waiting(state, progress.message)
+        return
     timeout_ms = progress.message.policy.timeout_ms
     due_ms = progress.dispatch.started_ms + destination_rules.virtual_duration_ms(progress.dispatch.answer, timeout_ms)
     if destination_rules.times_out(progress.dispatch.answer, timeout_ms):
@@ -277,6 +284,31 @@ def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
         yield from _finish(state, progress, outcome)
 
 
+def abandon_attempts(state: StateView, command: AbandonAttempts) -> Decision[None]:
+    """End the canceled messages that have an attempt in flight, without knowing how it went (D-780).
+
+    As with a cancellation, what they held is given on only after the last of them.
+    """
+    lost = [
+        progress
+        for progress in state.messages.values()
+        if progress.phase is Phase.ACTIVE and progress.dispatch.outcome is None and is_called_off(state, progress)
+    ]
+    for progress in lost:
+        yield from _abandon(state, progress, abandoned_attempt(OUTCOME_UNKNOWN))
+    for progress in lost:
+        yield from admit_waiting(state, progress.message)
+
+
+def _abandon(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
+    message_id = progress.message.message_id
+    if not progress.dispatch.cancel_requested:
+        # A call whose run has ended.
+        yield CancelRequested(message_id=message_id, at_ms=state.now_ms)
+    yield _end_of_attempt(progress, outcome, state.now_ms)
+    yield MessageCanceled(message_id=message_id, at_ms=state.now_ms)
+
+
 def answer_is_due(state: StateView, message_id: MessageId) -> Decision[None]:
     """The scripted latency of an attempt has passed: its outcome counts now."""
     progress = state.messages[message_id]
@@ -284,22 +316,27 @@ def answer_is_due(state: StateView, message_id: MessageId) -> Decision[None]:
     yield from _finish(state, progress, progress.dispatch.outcome)
 
 
+def _end_of_attempt(progress: Progress, outcome: AttemptOutcome, now_ms: int) -> AttemptFinished:
+    return AttemptFinished(
+        message_id=progress.message.message_id,
+        number=progress.dispatch.retried + 1,
+        started_ms=progress.dispatch.started_ms,
+        at_ms=now_ms,
+        outcome=outcome,
+    )
+
+
 def _finish(state: StateView, progress: Progress, outcome: AttemptOutcome) -> Decision[None]:
     message = progress.message
     if message.run is not None:
         outcome = judged(state, message, message.run, outcome)
-    yield AttemptFinished(
-        message_id=message.message_id,
-        number=progress.dispatch.retried + 1,
-        started_ms=progress.dispatch.started_ms,
-        at_ms=state.now_ms,
-        outcome=outcome,
-    )
+    yield _end_of_attempt(progress, outcome, state.now_ms)
     if message.run is not None:
         yield from _conclude_in_run(state, progress, message.run, outcome)
     elif outcome.succeeded:
         yield MessageDelivered(message_id=message.message_id, at_ms=state.now_ms)
-        yield from schedule_duplicate(state, progress)
+        if not progress.dispatch.cancel_requested:
+            yield from schedule_duplicate(state, progress)
     elif progress.dispatch.cancel_requested:
         # Canceled messages become no dead letters and have no callbacks (D-018).
         yield MessageCanceled(message_id=message.message_id, at_ms=state.now_ms)

@@ -293,7 +293,8 @@ def end_run(
 ) -> Decision[None]:
     """Give a run its final state, drop what waits for it, and tell the run that invoked it.
 
-    Calls that are under way continue; what they publish is refused.
+    Calls in flight continue, and what they publish is refused. Those of a run that is canceled are canceled too: their
+    outcome is their end (D-780).
     """
     yield RunEnded(
         account_id=run.account_id,
@@ -304,14 +305,15 @@ def end_run(
         response=response,
         dead_letter_id=dead_letter_id,
     )
-    waiting = []
+    ended = []
     for message_id in state.accounts[run.account_id].run_messages.get(run.number, {}):
         progress = state.messages[message_id]
         part = progress.message.run
         is_call = part is not None and part.call_type is not CallType.FAILURE_CALL
-        if is_call and progress.phase is not Phase.ACTIVE and not progress.dispatch.cancel_requested:
-            waiting.append(message_id)
-    yield from cancel(state, waiting)
+        goes_on = progress.phase is Phase.ACTIVE and ending is not RunState.CANCELED
+        if is_call and not goes_on and not progress.dispatch.cancel_requested:
+            ended.append(message_id)
+    yield from cancel(state, ended)
     yield from _tell_invoker(state, run, ending, response)
 
 

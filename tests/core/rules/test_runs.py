@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -293,13 +294,24 @@ def test_a_cancelled_run_drops_what_waits_and_calls_nobody() -> None:
     assert list(world.simulation.state.timers) == []
 
 
-def test_a_call_that_is_under_way_at_the_end_goes_on_and_fails_nothing() -> None:
+@pytest.mark.parametrize(
+    ("end", "log"),
+    [
+        pytest.param(RunWorld.succeed, ["CREATED", "ACTIVE", "ERROR", "FAILED"], id="success"),
+        pytest.param(
+            RunWorld.cancel_run, ["CREATED", "ACTIVE", "CANCEL_REQUESTED", "ERROR", "CANCELED"], id="cancellation"
+        ),
+    ],
+)
+def test_a_call_that_is_under_way_at_the_end_goes_on_and_fails_nothing(
+    end: Callable[[RunWorld], None], log: list[str]
+) -> None:
     world = RunWorld()
     world.answering = None
     first = world.begin(max_retries=3)
-    world.cancel_run()
+    end(world)
     world.finish(first.message_id, answered(500))
-    assert world.log_of(first.message_id) == ["CREATED", "ACTIVE", "ERROR", "FAILED"]
+    assert world.log_of(first.message_id) == log
     assert world.dead_letter_ids() == []
 
 
