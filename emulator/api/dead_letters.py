@@ -158,7 +158,7 @@ async def begin_again(call: MessagingCall, make: type[ResumeRuns | RestartRuns])
 
 async def begin_many_again(call: MessagingCall, make: type[ResumeRuns | RestartRuns]) -> Response:
     """Resume or restart the failed runs that the query means, a page of them."""
-    query = filters.read_runs_to_begin_again(call.parts, call.dialect, call.account_id)
+    query = filters.read_runs_to_begin_again(call.parts, call.dialect, call.account_id, make.__name__)
     page = await call.world.runs.dead_letters(query)
     entries = tuple(failed_run(entry, log) for entry, log in page.items)
     command = make(account_id=call.account_id, entries=entries, overrides=_overrides(call), strict=False)

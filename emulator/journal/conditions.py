@@ -9,9 +9,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TypeVar
 
+import msgspec
+from msgspec.structs import replace
+
 from emulator.core.errors import InvalidInput
+from emulator.core.language.text import excerpt
 from emulator.core.model.messages import Message
 from emulator.journal import codec, schema
 from emulator.queries.history import DeadLetterQuery, EventQuery, HistoryFilter, Page
@@ -173,6 +178,42 @@ def continue_after(
     if not (at.isascii() and at.isdigit() and seq.isascii() and seq.isdigit() and len(seq) < 19):
         raise InvalidInput("cursor", f"expected the cursor of an earlier answer, got {cursor[:40]!r}")
     conditions.add(f"{column} < ?" if latest_first else f"{column} > ?", int(seq))
+
+
+class BulkRange:
+    """The rows that the pages of one bulk operation have together, by their position in history (D-781).
+
+    Its cursors are `<ms>-<position>-<end>-<check>`: where the last page ended, and the last position that was there
+    before the first page. The check tells cursors of other filters, and such as were changed.
+    """
+
+    def __init__(self, query: DeadLetterQuery, last_position: int) -> None:
+        """Raises InvalidInput for a cursor that is not of an earlier page of the same operation."""
+        self._filters = msgspec.json.encode(replace(query, cursor=None, count=0))
+        self._latest_first = query.latest_first
+        self._after: int | None = None
+        self._end = last_position
+        if query.cursor is not None:
+            numbers = query.cursor.split("-")
+            if len(numbers) == 4 and all(each.isascii() and each.isdigit() and len(each) <= 16 for each in numbers):
+                at_ms, self._after, self._end = map(int, numbers[:3])
+            if self._after is None or self.cursor(at_ms, self._after) != query.cursor:
+                raise InvalidInput(
+                    "cursor",
+                    f"expected the cursor of the page before, with the same filters, got {excerpt(query.cursor)}",
+                )
+
+    def limit(self, conditions: Conditions, column: str) -> None:
+        """The conditions of the next page."""
+        conditions.add(f"{column} <= ?", self._end)
+        if self._after is not None:
+            conditions.add(f"{column} < ?" if self._latest_first else f"{column} > ?", self._after)
+
+    def cursor(self, at_ms: int, position: int) -> str:
+        """The cursor after a page that ends with this entry."""
+        place = f"{at_ms}-{position}-{self._end}"
+        check = blake2b(place.encode() + b"/" + self._filters, digest_size=6, person=b"bulk cursor").digest()
+        return f"{place}-{int.from_bytes(check)}"
 
 
 def page_of(found: list[T], count: int, cursor_of: Callable[[T], str]) -> Page[T]:

@@ -18,7 +18,7 @@ from emulator.core.model.options import CallType
 from emulator.core.model.workflows import WorkflowStep, as_delivered
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RunId
 from emulator.journal import codec, schema
-from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
+from emulator.journal.conditions import BulkRange, Conditions, continue_after, message_of, page_of
 from emulator.journal.rows import Found, Row
 from emulator.journal.store import Store
 from emulator.queries.history import (
@@ -237,7 +237,11 @@ class History:
         ids = ("dead_letters.dead_letter_id", "messages.message_id", "workflow_runs.run_id")
         conditions.matching(query.wanted, *ids, runs=True)
         column, latest_first = "dead_letters.position", query.latest_first
-        continue_after(conditions, column, query.cursor, latest_first=latest_first)
+        bulk = None if query.operation is None else BulkRange(query, await self._store.last_seq())
+        if bulk is not None:
+            bulk.limit(conditions, column)
+        else:
+            continue_after(conditions, column, query.cursor, latest_first=latest_first)
         rows = await self._select(_SELECT_DEAD_LETTERS, conditions, column, query.count + 1, latest_first=latest_first)
         positions = {row[0]: row[2] for row in rows}
         found = [
@@ -253,7 +257,12 @@ class History:
             )
             for dead_letter_id, failed_ms, _, definition, outcome, rule, run_number, labels, called in rows
         ]
-        return page_of(found, query.count, lambda entry: f"{entry.failed_ms}-{positions[entry.dead_letter_id]}")
+
+        def cursor_of(entry: DeadLetterEntry) -> str:
+            position = positions[entry.dead_letter_id]
+            return f"{entry.failed_ms}-{position}" if bulk is None else bulk.cursor(entry.failed_ms, position)
+
+        return page_of(found, query.count, cursor_of)
 
     # -- deliveries -------------------------------------------------------------------------
 

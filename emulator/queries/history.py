@@ -232,12 +232,14 @@ class WorkflowDeadLetters(Record):
 class DeadLetterQuery(MessageConditions, kw_only=True):
     """A page of the dead letter queue, or of that of workflow runs.
 
-    Without an account of all accounts; with `both` of both queues.
+    Without an account of all accounts; with `both` of both queues. A bulk operation that changes the queue gives its
+    name as `operation`: what comes after its first page is in none of the others (D-781).
     """
 
     account_id: AccountId | None
     count: int
     cursor: str | None = None
+    operation: str | None = None
     latest_first: bool = False
     dead_letter_ids: tuple[str, ...] = ()
     response_statuses: tuple[int, ...] = ()

@@ -24,7 +24,15 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import decoded
 from emulator.wire.names import parse_number
 from emulator.wire.parts import RequestParts
-from emulator.wire.query_reader import Query, choice, parse_cursor, parse_instant_ms, parse_log_cursor, word
+from emulator.wire.query_reader import (
+    Query,
+    choice,
+    parse_bulk_cursor,
+    parse_cursor,
+    parse_instant_ms,
+    parse_log_cursor,
+    word,
+)
 
 MAX_EVENTS = 1000
 MAX_LOGS = 100
@@ -158,15 +166,18 @@ def read_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: Ac
     given = query_of(parts, dialect, _of_method(_DEAD_LETTER_NAMES, parts))
     source = given.one("source", word("workflow"))
     listed = read_dead_letter_ids(parts.body) if parts.method == "DELETE" else None
-    query = _dead_letters(given, account_id)
+    operation = {"GET": None, "DELETE": "delete"}.get(parts.method, "retry")
+    query = _dead_letters(given, account_id, operation)
     query = replace(query, dead_letter_ids=query.dead_letter_ids + (listed or ()))
     if source is not None or (listed == () and not query.dead_letter_ids):
         return None
-    return query if parts.method == "GET" else _by_ids_alone(query)
+    return query if operation is None else _by_ids_alone(query)
 
 
-def read_run_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery:
-    """The dead letters of workflow runs to list or to delete, a page of them at a time.
+def read_run_dead_letter_query(
+    parts: RequestParts, dialect: Dialect, account_id: AccountId, operation: str | None = None
+) -> DeadLetterQuery:
+    """The dead letters of workflow runs to list, or for a bulk operation, a page of them at a time.
 
     Raises: InvalidInput naming the parameter, also one that is unknown.
     """
@@ -178,15 +189,16 @@ def read_run_dead_letter_query(parts: RequestParts, dialect: Dialect, account_id
         created_ms=given.one("workflowCreatedAt", parse_instant_ms),
         callback_states=given.each("failureFunctionState", choice({state.value: state for state in CallbackState})),
     )
-    return replace(_dead_letters(given, account_id), workflow=of_runs)
+    return replace(_dead_letters(given, account_id, operation), workflow=of_runs)
 
 
-def _dead_letters(given: Query, account_id: AccountId) -> DeadLetterQuery:
+def _dead_letters(given: Query, account_id: AccountId, operation: str | None) -> DeadLetterQuery:
     """What chooses dead letters of either queue."""
     query = DeadLetterQuery(
         account_id=account_id,
         count=given.count(maximum=MAX_DEAD_LETTERS) or MAX_DEAD_LETTERS,
-        cursor=given.one("cursor", parse_cursor),
+        cursor=given.one("cursor", parse_cursor if operation is None else parse_bulk_cursor),
+        operation=operation,
         latest_first=given.is_latest_first(default=False),
         response_statuses=given.each("responseStatus", lambda text: parse_number(text, "a status", 0, 999, digits=3)),
     )
@@ -198,15 +210,17 @@ def read_run_deletion(parts: RequestParts, dialect: Dialect, account_id: Account
 
     Raises: InvalidInput naming the parameter or the field of the body.
     """
-    query = read_run_dead_letter_query(parts, dialect, account_id)
+    query = read_run_dead_letter_query(parts, dialect, account_id, "delete")
     listed = read_dead_letter_ids(parts.body)
     wanted = (*query.dead_letter_ids, *(listed or ()))
     return _by_ids_alone(replace(query, dead_letter_ids=wanted)) if wanted or listed is None else None
 
 
-def read_runs_to_begin_again(parts: RequestParts, dialect: Dialect, account_id: AccountId) -> DeadLetterQuery:
+def read_runs_to_begin_again(
+    parts: RequestParts, dialect: Dialect, account_id: AccountId, operation: str
+) -> DeadLetterQuery:
     """The failed runs to resume or to restart, at most 50 at a time (D-524). Raises: InvalidInput."""
-    query = _by_ids_alone(read_run_dead_letter_query(parts, dialect, account_id))
+    query = _by_ids_alone(read_run_dead_letter_query(parts, dialect, account_id, operation))
     return replace(query, count=min(query.count, MAX_BEGUN_AGAIN))
 
 
@@ -223,6 +237,7 @@ def _by_ids_alone(query: DeadLetterQuery) -> DeadLetterQuery:
         account_id=query.account_id,
         count=query.count,
         cursor=query.cursor,
+        operation=query.operation,
         latest_first=query.latest_first,
         dead_letter_ids=query.dead_letter_ids,
         workflow=None if query.workflow is None else WorkflowDeadLetters(),

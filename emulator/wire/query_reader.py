@@ -136,6 +136,7 @@ class Query:
 
 # An instant and a number, as in 1686652644442-12.
 _CURSOR = re.compile(r"[0-9]{1,16}-[0-9]{1,16}")
+_BULK_CURSOR = re.compile(r"[0-9]{1,16}(-[0-9]{1,16}){3}")
 _ORDERS = {"latestfirst": True, "earliestfirst": False}
 
 
@@ -155,6 +156,13 @@ def parse_cursor(text: str) -> str:
     """The cursor of an earlier answer. Raises: Malformed."""
     if not _CURSOR.fullmatch(text):
         raise Malformed(f"expected the cursor of an earlier answer, got {excerpt(text)}")
+    return text
+
+
+def parse_bulk_cursor(text: str) -> str:
+    """The cursor of a bulk operation, whose parts history knows (D-781). Raises: Malformed."""
+    if not _BULK_CURSOR.fullmatch(text):
+        raise Malformed(f"expected the cursor of the page before, got {excerpt(text)}")
     return text
 
 

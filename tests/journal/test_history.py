@@ -413,6 +413,7 @@ def test_query_has_a_condition_for_every_field() -> None:
         "account_id",
         "count",
         "cursor",
+        "operation",
         "latest_first",
         # The control API alone asks for both queues: tests/control/test_runs.py.
         "both",

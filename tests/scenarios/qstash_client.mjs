@@ -199,6 +199,15 @@ async function deadLetters() {
   await client.dlq.delete(second.dlqId);
   await assert.rejects(client.dlq.delete("1-1"), (error) => error.status === 404);
   assert.equal((await client.dlq.retry({ filter: { label: ["d3"] }, count: 1 })).responses.length, 1);
+  // All of them fail again at once, and the loop comes to its end all the same.
+  const pages = [];
+  let cursor;
+  do {
+    const again = await client.dlq.retry({ all: true, count: 2, cursor });
+    pages.push(again.responses.length);
+    cursor = again.cursor;
+  } while (cursor && pages.length < 10);
+  assert.deepEqual(pages, [2, 1]);
   const all = await client.dlq.delete({ all: true });
   assert.equal(all.deleted, 3);
   assert.equal(all.cursor, undefined);

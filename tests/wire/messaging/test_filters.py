@@ -216,7 +216,7 @@ def test_deletion_may_list_ids_in_its_body() -> None:
     assert found is not None
     assert found.dead_letter_ids == ("3-0", "1-0")
     # The bodies of other requests are not read.
-    assert _dead_letters(body=b"not json", method="POST") == _dead_letters()
+    assert _dead_letters(body=b"not json", method="POST") == _dead_letters(method="POST")
 
 
 def test_deletion_of_an_empty_list_deletes_nothing() -> None:
