@@ -28,7 +28,7 @@ from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery import http
 from emulator.resources import path
 from emulator.server.settings import Settings
-from emulator.wire import error_body
+from emulator.wire import error_body, parts
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -328,6 +328,10 @@ FAILURES: dict[str, str] = {
     http.UNREACHABLE: "No route leads to that host from here.",
     http.CONNECTION_FAILED: (
         "The connection failed in a way that no other text says; the log has the system's own words."
+    ),
+    parts.TAKES_NO_DELIVERIES: (
+        "The message goes to `/_emulator` of a server in this process, which no message drives. Call it from a test, a"
+        " program or the shell. Through a proxy, a mount or another emulator, the same text is the body of a 403."
     ),
     http.name_not_known("HOST"): "The name does not resolve here: a typing error, or a name of another network.",
     TIMEOUT_ERROR: "No answer within the message's timeout. On a breakpoint, give the message a longer one.",

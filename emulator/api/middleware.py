@@ -21,7 +21,8 @@ from emulator.api.next_steps import with_next_step
 from emulator.api.origins import AllowedOrigins, Proxies, follows_link
 from emulator.api.refused import RefusedCallLog, timed
 from emulator.core.errors import Forbidden
-from emulator.wire.parts import is_control
+from emulator.wire.messaging.outgoing import is_delivery
+from emulator.wire.parts import NOT_BY_MESSAGE, TAKES_NO_DELIVERIES, is_control, leads_to_control
 
 # In a scope: the status of its answer, once that has begun.
 _STATUS = "emulator.status"
@@ -103,15 +104,23 @@ class RequestGuard:
     def _check(self, scope: Scope) -> str | None:
         """The origin of the allowed page that sent the request, None without one. Raises Forbidden."""
         found: dict[str, str] = {}
+        hosts: list[str] = []
+        is_signed = False
         for raw_name, raw_value in scope["headers"]:
             name = _ASKED.get(raw_name)
             if name is None:
+                is_signed = is_signed or raw_name[-9:].lower() == b"signature"
                 continue
             value = raw_value.decode("latin-1")
-            # Of several, each has to be in order: which one a proxy went by is not known.
             if name == "host" and value:
-                self._senders.check_host(value, is_control=is_control(scope["path"]))
+                hosts.append(value)
             found.setdefault(name, value)
+        if is_signed:
+            # Before the host, which another option would let in.
+            _refuse_delivery_to_control(scope)
+        # Of several, each has to be in order: which one a proxy went by is not known.
+        for host in hosts:
+            self._senders.check_host(host, is_control=is_control(_path_below_mount(scope)))
         if "origin" not in found and "sec-fetch-site" not in found:
             return None
         if scope["method"] == "GET" and follows_link(found) and _route(self._pages, scope) is not None:
@@ -164,6 +173,26 @@ class RequestGuard:
             await send(message)
 
         return complete
+
+
+def _refuse_delivery_to_control(scope: Scope) -> None:
+    """Raises Forbidden for a delivery to the control API, however it came here and however its path is spelt (D-771).
+
+    It may have come through a proxy, a published port, another emulator or a mount, so that the transport that sent
+    it did not know where it would end.
+    """
+    if not is_delivery(name for name, _ in scope["headers"]):
+        return
+    readings = (_path_below_mount(scope), scope["path"], (scope.get("raw_path") or b"").decode("latin-1"))
+    if any(leads_to_control(reading) for reading in readings):
+        raise Forbidden(TAKES_NO_DELIVERIES, NOT_BY_MESSAGE)
+
+
+def _path_below_mount(scope: Scope) -> str:
+    """The path as the router sees it: where an application around this one mounts it, without that part."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
 def _route(routes: Sequence[Route], scope: Scope) -> Route | None:

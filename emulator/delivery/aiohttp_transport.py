@@ -41,6 +41,8 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 
 from emulator.core.record import Headers
+from emulator.delivery.listeners import Listeners
+from emulator.wire.parts import leads_to_control
 
 if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse, ClientTimeout
@@ -64,6 +66,10 @@ _MOST_LINES_WITHOUT_BODY = 10_100
 
 class InvalidResponse(Exception):
     """What came is no response that can be read."""
+
+
+class ControlRefused(Exception):
+    """The connection ends at the control API of this process, which takes no deliveries."""
 
 
 class ConnectionLost(Exception):
@@ -284,24 +290,40 @@ class PacedHandler(ResponseHandler):
 
 
 class PacedConnector(TCPConnector):
-    """A connector whose connections share the turns of their event loop, and are not ended when they are given out."""
+    """A connector whose connections share the turns of their event loop, and are not ended when they are given out.
 
-    def __init__(self, **options: Any) -> None:
+    No request leaves by it to the control API of one of `own_listeners`.
+    """
+
+    def __init__(self, own_listeners: Listeners, **options: Any) -> None:
         super().__init__(**options)
+        self._own_listeners = own_listeners
         loop = asyncio.get_running_loop()
         turns = Turns(loop)
         # aiohttp has no public way to choose the protocol of its connections.
         self._factory = lambda: PacedHandler(loop, turns)  # type: ignore[assignment]  # a function as well
 
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
-        """A connection of the pool that is still open, or a new one. Raises: as the HTTP client's own."""
+        """A connection of the pool that is still open, or a new one.
+
+        Nothing has been written to it yet. Raises: ControlRefused; else as the HTTP client's own.
+        """
         while True:
             connection = await super().connect(req, traces, timeout)
             handler = cast(PacedHandler, connection.protocol)
             if handler.take():
+                if leads_to_control(req.url.raw_path_qs) and self._ends_here(handler.transport):
+                    connection.close()
+                    raise ControlRefused
                 _IS_REUSED.set(handler.is_reused)
                 return connection
             connection.close()
+
+    def _ends_here(self, transport: asyncio.BaseTransport | None) -> bool:
+        """Whether a connection ends at a listener of this process, of whichever emulator (D-770)."""
+        if transport is None:
+            return self._own_listeners.take(None, None)
+        return self._own_listeners.take(transport.get_extra_info("peername"), transport.get_extra_info("sockname"))
 
 
 def _is_readable(transport: asyncio.BaseTransport) -> bool:

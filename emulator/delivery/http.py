@@ -21,6 +21,8 @@ from emulator.core.model.options import Method
 from emulator.core.record import Headers, Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
 from emulator.delivery.egress import CheckedResolver, EgressRefused, LookupTimeout
+from emulator.delivery.listeners import OF_PROCESS, Listeners
+from emulator.wire.parts import TAKES_NO_DELIVERIES
 from emulator.wire.urls import Target, read_target
 
 if TYPE_CHECKING:
@@ -123,9 +125,14 @@ class HttpClient:
         *,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         max_bodies_bytes: int = MAX_BODIES_BYTES,
+        own_listeners: Listeners = OF_PROCESS,
     ) -> None:
-        """`max_response_bytes` bound one response body, `max_bodies_bytes` all that are under way together."""
+        """`max_response_bytes` bound one response body, `max_bodies_bytes` all that are under way together.
+
+        `own_listeners` are where no request gets to the control API.
+        """
         self._resolver = resolver
+        self._own_listeners = own_listeners
         self._max_response_bytes = max_response_bytes
         self._room_of_one_piece = min(_SMALL_BODY, max_response_bytes)
         self._free_bytes = max_bodies_bytes
@@ -231,6 +238,7 @@ class HttpClient:
         from emulator.delivery.aiohttp_transport import PacedConnector
 
         connector = PacedConnector(
+            self._own_listeners,
             limit=0,
             # The resolver has the interface, but not the base class: that would import aiohttp.
             resolver=cast("AbstractResolver", self._resolver),
@@ -277,7 +285,7 @@ def failure_text(error: Exception, target: Target) -> str:
     """What an exception of the HTTP client means, in one of the fixed texts."""
     import aiohttp
 
-    from emulator.delivery.aiohttp_transport import InvalidResponse
+    from emulator.delivery.aiohttp_transport import ControlRefused, InvalidResponse
 
     match error:
         case TimeoutError():
@@ -286,6 +294,8 @@ def failure_text(error: Exception, target: Target) -> str:
             return error.text
         case InvalidResponse():
             return INVALID_RESPONSE
+        case ControlRefused():
+            return TAKES_NO_DELIVERIES
         case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError() | ssl.SSLError():
             return TLS_FAILED
         case aiohttp.ClientConnectorError():

@@ -162,6 +162,7 @@ export function why(row, { retries }) {
 const ADVICE = [
   [/connection refused/, "nothing listens there: start your application, or add a rule for it"],
   [/not known|resolve|lookup/, "the name is not known: check the URL, or add a rule for it"],
+  [/takes no deliveries/, "call the control API from a test or the shell, not by a message"],
   [/egress refused/, "allow the host with --allow-host, or add a rule for it"],
   [/timed? ?out/, "answer faster, or publish with a longer timeout"],
   [/TLS/, "the certificate or the protocol is wrong: try http://, or a rule that forwards"],

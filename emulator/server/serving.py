@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from starlette.types import ASGIApp
 
+from emulator.delivery import listeners
 from emulator.server.connections import Certificate, ConnectionLimits
 from emulator.server.exchanges import WholeExchanges
 from emulator.wire import dialect as dialects
@@ -41,6 +42,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(2048)
         listener.setblocking(False)
+        # Before anything is sent: what a database holds may be due at once, and the backlog takes it (D-770).
+        listeners.OF_PROCESS.add(listener)
     except OSError as error:
         listener.close()
         raise CannotListen(f"cannot listen on {host} port {port}: {_reason(error)}") from error

@@ -6,7 +6,7 @@ import binascii
 import json
 from base64 import b64decode
 from collections.abc import Sequence
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from emulator.core.errors import InvalidInput, NotAcceptable
 from emulator.core.language.text import canonical_name, excerpt
@@ -110,6 +110,46 @@ def is_control(path: str) -> bool:
     """Whether a path, decoded, is of the control API."""
     lower = path.lower()
     return lower == _CONTROL or lower.startswith(f"{_CONTROL}/")
+
+
+# What a delivery to the control API fails with, and what such a request is refused with (D-770, D-771).
+TAKES_NO_DELIVERIES = "the control API takes no deliveries"
+# What to do about that.
+NOT_BY_MESSAGE = "call it from a test, a program or the shell, not by a message"
+# Percent-encodings around one another. Nothing that a request passes decodes a path so often.
+_MOST_DECODINGS = 8
+
+
+def leads_to_control(raw_path: str) -> bool:
+    """Whether a path is of the control API in any reading that a server, or a proxy before it, may have.
+
+    `raw_path` is as it stands in a request, with its query or without. Letter case, percent-encoding, doubled
+    slashes, backslashes, dot segments and parameters of segments make no difference (D-771).
+    """
+    path = raw_path.partition("?")[0].lower()
+    if "%" not in path and _CONTROL[1:] not in path:
+        return False
+    for _ in range(_MOST_DECODINGS):
+        if _has_control_segment(path):
+            return True
+        decoded = unquote(path, "latin-1").lower()
+        if decoded == path:
+            return False
+        path = decoded
+    # Encoded so often, it hides something.
+    return True
+
+
+def _has_control_segment(path: str) -> bool:
+    """Whether the first segment of a path is the control API's, or any where dots may make it the first."""
+    pieces = (piece.partition(";")[0].strip(_UNSEEN) for piece in path.replace("\\", "/").split("/"))
+    segments = [piece for piece in pieces if piece not in ("", ".")]
+    candidates = segments if ".." in segments else segments[:1]
+    return any(segment.startswith(_CONTROL[1:]) for segment in candidates)
+
+
+# Some readers drop them from a path.
+_UNSEEN = "".join(map(chr, (*range(0x21), 0x7F)))
 
 
 class BasicCredentials(Record):

@@ -6,6 +6,7 @@ Each is a clause without a full stop, so that a sentence can be made of several.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import assert_never
 
 from emulator.core.language.calendar import DAY_MS
@@ -14,6 +15,7 @@ from emulator.core.model.messages import AttemptOutcome, HoldKind, HoldReason, V
 from emulator.core.rules.retries import RetryDelay, RetryReason
 from emulator.queries.history import AnsweringRule
 from emulator.queries.workflow_runs import FailedCall
+from emulator.wire.parts import NOT_BY_MESSAGE, TAKES_NO_DELIVERIES
 from emulator.wire.times import format_duration, iso
 
 # Of a failing answer, so many characters are shown; UTF-8 has at most so many bytes for each.
@@ -59,6 +61,17 @@ def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     """The outcome of an attempt, and what decided it: `was answered 503 by rule_1 (https://api.test/*)`."""
     if outcome.abandoned:
         return f"was abandoned: {outcome.error}"
+    text = _answered(outcome, rule)
+    # Of the two ways in which that fails, one is an answer that another emulator may have given (D-772).
+    if outcome.error == TAKES_NO_DELIVERIES:
+        return f"{text} ({NOT_BY_MESSAGE})"
+    if outcome.response is not None and outcome.response.status == HTTPStatus.FORBIDDEN:
+        said = said_of(outcome.response.body)
+        return f"{text}: {TAKES_NO_DELIVERIES} ({NOT_BY_MESSAGE})" if TAKES_NO_DELIVERIES in said else text
+    return text
+
+
+def _answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     if outcome.response is None:
         is_deciding = rule is not None and (rule.disturbance is None or outcome.via is Via.RULE)
         if rule is None or not is_deciding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from enum import Enum
 
 from emulator.delivery.egress import CheckedResolver, EgressPolicy, Lookup
 from emulator.delivery.http import HttpClient
+from emulator.delivery.listeners import OF_PROCESS, Listeners
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -31,10 +33,15 @@ class Answer:
 
 @dataclass
 class Receiver:
-    port: int = 0
+    listener: socket.socket
     connections: int = 0
     requests: list[bytes] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def port(self) -> int:
+        port: int = self.listener.getsockname()[1]
+        return port
 
     def url(self, path: str = "/hook", *, host: str = "127.0.0.1", scheme: str = "http") -> str:
         return f"{scheme}://{host}:{self.port}{path}"
@@ -45,7 +52,8 @@ async def receiver(
     answers: Sequence[Answer] = (Answer(),), *, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Receiver]:
     """A server that gives the n-th request the n-th answer; the last answer repeats."""
-    state = Receiver()
+    listener = socket.create_server(("127.0.0.1", 0))
+    state = Receiver(listener)
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         state.connections += 1
@@ -64,8 +72,7 @@ async def receiver(
         finally:
             writer.close()
 
-    server = await asyncio.start_server(converse, "127.0.0.1", 0, ssl=tls, backlog=512)
-    state.port = server.sockets[0].getsockname()[1]
+    server = await asyncio.start_server(converse, sock=listener, ssl=tls, backlog=512)
     try:
         yield state
     finally:
@@ -92,10 +99,19 @@ async def unused_port() -> int:
 
 @asynccontextmanager
 async def client(
-    lookup: Lookup | None = None, *, max_response_bytes: int = 10_000_000, max_bodies_bytes: int = 10_000_000
+    lookup: Lookup | None = None,
+    *,
+    max_response_bytes: int = 10_000_000,
+    max_bodies_bytes: int = 10_000_000,
+    own_listeners: Listeners = OF_PROCESS,
 ) -> AsyncIterator[HttpClient]:
     resolver = CheckedResolver(EgressPolicy(), lookup)
-    made = HttpClient(resolver, max_response_bytes=max_response_bytes, max_bodies_bytes=max_bodies_bytes)
+    made = HttpClient(
+        resolver,
+        max_response_bytes=max_response_bytes,
+        max_bodies_bytes=max_bodies_bytes,
+        own_listeners=own_listeners,
+    )
     try:
         yield made
     finally:

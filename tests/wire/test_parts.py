@@ -15,6 +15,7 @@ from emulator.wire.parts import (
     bearer_token,
     check_accepts_json,
     check_is_json,
+    leads_to_control,
     read_parts,
     read_query,
 )
@@ -205,3 +206,79 @@ def test_a_value_is_parsed_and_its_refusal_names_the_field() -> None:
         InvalidInput, match=r"^period: expected a period from 1 second to 1 week, of whole seconds, got"
     ):
         read_field("period", "0s", parse_period_s)
+
+
+# -- paths of the control API ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/_emulator",
+        "/_emulator/",
+        "/_emulator?world=other",
+        "/_emulator/reset?world=other",
+        "/_EMULATOR/reset",
+        "/_eMuLaToR/reset",
+        "//_emulator/reset",
+        "///_emulator//reset",
+        "/\\_emulator/reset",
+        "\\_emulator\\reset",
+        "/%5femulator/reset",
+        "/%5Femulator/reset",
+        "/%5F%65%6D%75%6C%61%74%6F%72/reset",
+        "/%255femulator/reset",
+        "/%25%35%66emulator/reset",
+        "/%25252525255femulator/reset",
+        "/%2525252525252525252525255femulator/reset",
+        "/%2f_emulator/reset",
+        "/%2F%5Femulator%2Freset",
+        "/%5c_emulator/reset",
+        "/./_emulator/reset",
+        "/%2e/_emulator/reset",
+        "/v2/../_emulator/reset",
+        "/v2/%2e%2e/_emulator/reset",
+        "/v2/.%2E/_emulator/reset",
+        "/v2%2f..%2f_emulator/reset",
+        "/v2/publish/..;x=1/..;/_emulator/reset",
+        "/../../_emulator/reset",
+        "/_emulator/../_emulator/reset",
+        "/_emulator/docs/../../v2/keys",
+        "/_emulator;jsessionid=1/reset",
+        "/_emulator%00/reset",
+        "/%20_emulator/reset",
+        "/%09_emulator%0d%0a/reset",
+        "/_emulator./reset",
+        "/_emulator%3fx",
+        "/_emulator%23/reset",
+        "_emulator/reset",
+    ],
+)
+def test_a_path_leads_to_the_control_api_however_it_is_spelt(path: str) -> None:
+    """D-771."""
+    assert leads_to_control(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/?/_emulator",
+        "/?x=/../_emulator",
+        "/hook",
+        "/v2/publish/https://app.test/hook",
+        "/v2/publish/http://127.0.0.1:8080/_emulator/reset",
+        "/v2/publish/http%3A%2F%2F127.0.0.1%3A8080%2F_emulator%2Freset",
+        "/v2/keys?world=_emulator",
+        "/my_emulator/reset",
+        "/emulator/reset",
+        "/_/emulator",
+        "/a/../b",
+        "/a%2f%zz%",
+        "/%C3%A9_emulator",
+    ],
+)
+def test_other_paths_do_not_lead_to_the_control_api(path: str) -> None:
+    """D-771."""
+    assert not leads_to_control(path)

@@ -66,10 +66,10 @@ def test_a_long_expression_is_cut() -> None:
 RULE = AnsweringRule(rule_id=RuleId("rule_1"), url="https://x/*", method=None, forward_to=None, fault=None)
 
 
-def outcome(status: int | None, via: Via, error: str = "connection refused") -> AttemptOutcome:
+def outcome(status: int | None, via: Via, error: str = "connection refused", body: bytes = b"") -> AttemptOutcome:
     if status is None:
         return AttemptOutcome(response=None, error=error, via=via)
-    return AttemptOutcome(response=simulations.answered(status).response, error=None, via=via)
+    return AttemptOutcome(response=simulations.answered(status, body=body).response, error=None, via=via)
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,25 @@ def outcome(status: int | None, via: Via, error: str = "connection refused") -> 
         pytest.param(outcome(204, Via.MOUNT), None, "was answered 204 by the application mounted there", id="mount"),
         pytest.param(outcome(500, Via.NETWORK), None, "was answered 500 by the destination", id="network"),
         pytest.param(outcome(None, Via.NETWORK), None, "failed: connection refused", id="network-failure"),
+        pytest.param(
+            outcome(None, Via.NETWORK, "the control API takes no deliveries"),
+            None,
+            "failed: the control API takes no deliveries "
+            "(call it from a test, a program or the shell, not by a message)",
+            id="control-api",
+        ),
+        pytest.param(
+            outcome(403, Via.NETWORK, body=b'{"error":"the control API takes no deliveries","next":"..."}'),
+            None,
+            "was answered 403 by the destination: the control API takes no deliveries "
+            "(call it from a test, a program or the shell, not by a message)",
+            id="control-api-of-another-emulator",
+        ),
+        pytest.param(outcome(403, Via.NETWORK, body=b"no"), None, "was answered 403 by the destination", id="403"),
     ],
 )
 def test_who_answered_is_named(result: AttemptOutcome, rule: AnsweringRule | None, expected: str) -> None:
-    """D-677."""
+    """D-677, D-772."""
     assert answered(result, rule) == expected
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 from binascii import b2a_base64
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
 from typing import Protocol
@@ -149,6 +150,20 @@ def _own_names(prefix: str) -> dict[str, str]:
 def _never_forwarded(prefix: str) -> frozenset[str]:
     own = (name.lower() for name in _own_names(prefix).values())
     return frozenset((*CONNECTION_HEADERS, "proxy-connection", *own))
+
+
+def is_delivery(raw_names: Iterable[bytes]) -> bool:
+    """Whether a request with headers of these names is a delivery, of whichever dialect.
+
+    Every delivery has the id of its message and a signature, and publishers can forward neither name. The prefix of
+    both is the dialect's, which another emulator may have from a file of its own (D-771). Raises: nothing.
+    """
+    # A gateway of WSGI knows no hyphens.
+    names = {name.lower().replace(b"_", b"-") for name in raw_names}
+    return any(name.endswith(_SIGNATURE) and name.removesuffix(_SIGNATURE) + _MESSAGE_ID in names for name in names)
+
+
+_SIGNATURE, _MESSAGE_ID = b"-signature", b"-message-id"
 
 
 def request_headers(attempt: Attempt, *, dialect: OutgoingNames, signature: str, url: str | None = None) -> Headers:

@@ -171,6 +171,8 @@ test("a failed attempt says its cause and what to do", () => {
     causeOf({ status: 500, excerpt: "db locked", attempt: 3, attempts: 3 }).text,
     "500 after 3 tries: db locked",
   );
+  const control = causeOf({ status: null, error: "the control API takes no deliveries" });
+  assert.match(control.advice, /not by a message/);
   assert.match(causeOf({ status: 401 }).advice, /keys/);
   assert.match(causeOf({ status: 302 }).advice, /redirects/);
   assert.match(causeOf({ status: null, error: "no URL", url: "::" }).text, /no URL/);
