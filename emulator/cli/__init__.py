@@ -69,6 +69,8 @@ SECTIONS = {
     },
 }
 _MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
+# Commands that no list shows: other spellings of those above.
+_UNLISTED = {"qstash": "emulator.cli.serve"}
 
 # What every command says of itself in a list of 80 columns.
 _LONGEST_HELP = 62
@@ -81,7 +83,7 @@ class Program(click.Group):
         return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _MODULES.get(cmd_name)
+        module = _MODULES.get(cmd_name) or _UNLISTED.get(cmd_name)
         if module is None:
             return None
         command: click.Command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
@@ -100,7 +102,8 @@ class Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in _MODULES and not args[0].startswith("-") and (close := near(args[0], _MODULES)):
+        is_command = args[0] in _MODULES or args[0] in _UNLISTED
+        if not is_command and not args[0].startswith("-") and (close := near(args[0], _MODULES)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
 

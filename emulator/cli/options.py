@@ -37,6 +37,19 @@ class _Text(click.types.StringParamType):
         return str(super().convert(value, param, ctx)).strip()
 
 
+class OptionOfVariables(click.Option):
+    """An option of several environment variables, the first that is set counts; an error names that one."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        flags = " / ".join(f"'{flag}'" for flag in self.opts)
+        assert isinstance(self.envvar, list)
+        assert self.name is not None
+        if ctx is None or ctx.get_parameter_source(self.name) is not click.core.ParameterSource.ENVIRONMENT:
+            return flags
+        variable = next(name for name in self.envvar if os.environ.get(name))
+        return f"{flags} (env var: '{variable}')"
+
+
 def settings_options(*names: str) -> Callable[[F], F]:
     """The options of the settings with these names, of all without any, and `--config`.
 
@@ -181,6 +194,18 @@ class Rate(_FloatType):
         if not math.isfinite(rate):
             self.fail(f"expected a number, 'frozen' or 'realtime', got {text!r}", param, ctx)
         return rate
+
+
+class Port(_IntType):
+    """A port to listen on; 0 is any."""
+
+    name = "port"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip()
+        if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535):
+            self.fail(f"expected a port from 0 to 65535, got {text[:40]!r}", param, ctx)
+        return int(text)
 
 
 class Url(_StrType):

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from emulator import resources
-from emulator.cli.options import read_settings, settings_options
+from emulator.cli.options import OptionOfVariables, Port, read_settings, settings_options
 from emulator.cli.output import CommandFailed, Format, WrongUsage, failure_of_fixtures, progress, status_text, written
 from emulator.server.settings import PREFIX, Settings, SettingsError
 from emulator.version import VERSION
@@ -46,7 +46,7 @@ def serve(run: Callable[[Settings], None] | None, /, *, as_json: bool, **values:
     _start(run, values, _json_banner if as_json else None)
 
 
-# D-533.
+# Which plan each quota is (D-533).
 _QUOTAS = {"free": "free", "payg": "payg", "pro": "queue_fixed_1m"}
 _DEV_SETTINGS = tuple(
     each.name for each in fields(Settings) if each.name not in ("dialect", "port", "plan", "fixtures")
@@ -57,29 +57,62 @@ _DEV_SETTINGS = tuple(
 @click.option(
     "-port",
     "--port",
-    type=click.INT,
+    cls=OptionOfVariables,
+    type=Port(),
     default=8080,
     show_default=True,
-    envvar=f"{PREFIX}PORT",
-    help="Port to listen on.",
+    envvar=[f"{PREFIX}PORT", "QSTASH_DEV_PORT"],
+    show_envvar=True,
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "-quota",
     "--quota",
+    cls=OptionOfVariables,
     type=click.Choice(list(_QUOTAS)),
     default="payg",
     show_default=True,
+    envvar=["QSTASH_DEV_QUOTA"],
+    show_envvar=True,
     help="Plan of the default account, whose limits hold.",
+)
+@click.option(
+    "-log-port",
+    "--log-port",
+    cls=OptionOfVariables,
+    type=Port(),
+    default=None,
+    envvar=["QSTASH_DEV_LOG_PORT"],
+    show_envvar=True,
+    help="Taken, and nothing listens there: the inspector has the logs.",
 )
 @settings_options(*_DEV_SETTINGS)
 @click.pass_obj
-def dev(run: Callable[[Settings], None] | None, /, *, port: int, quota: str, **values: Any) -> None:
+def dev(
+    run: Callable[[Settings], None] | None, /, *, port: int, quota: str, log_port: int | None, **values: Any
+) -> None:
     """Serve like the public service's own development server.
 
     The dialect is upstash, the users are the published ones, and the port is the one where the public
     clients look in their development mode (QSTASH_DEV=true). All other options are those of serve.
+    `svc-emulator qstash dev` is the same.
     """
+    if log_port is not None:
+        # Its clients start without a log server (D-800).
+        click.echo(
+            f"note: --log-port {log_port}: there is no log server, the logs are in the page /_emulator/inspector",
+            err=True,
+        )
     _start(run, {**values, "dialect": "upstash", "port": port}, _dev_banner, _fixtures_with(_QUOTAS[quota]))
+
+
+# So that its image's command line starts this server too (D-800).
+@click.group(epilog="Example: svc-emulator qstash dev -port 8081")
+def qstash() -> None:
+    """The command line of the public service's own program: `qstash dev` is `dev`."""
+
+
+qstash.add_command(dev)
 
 
 def _fixtures_with(plan: str) -> Mapping[str, object]:

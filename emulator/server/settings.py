@@ -2,7 +2,7 @@
 
 `serve` makes one option of each field; the same name in capitals after `EMULATOR_` is its
 environment variable, and in `emulator.toml` its key. Nothing else reads the environment, but for the variables
-`OTEL_*`, which are those of OpenTelemetry.
+`OTEL_*`, which are those of OpenTelemetry, and `QSTASH_DEV_*`, which are options of `dev`.
 """
 
 from __future__ import annotations

@@ -291,3 +291,79 @@ def test_nothing_is_coloured_for_a_coding_agent(variable: str, monkeypatch: pyte
     monkeypatch.setenv(variable, "1")
     assert not wants_colours()
     assert runs_for_agent() is (variable != "NO_COLOR")
+
+
+# -- in place of the public service's own program (D-800) -------------------------------------------
+
+OF_DEV = ("EMULATOR_PORT", "QSTASH_DEV_PORT", "QSTASH_DEV_QUOTA", "QSTASH_DEV_LOG_PORT")
+
+
+def settings_of(*arguments: str, **variables: str) -> tuple[Settings, str]:
+    """The settings with which a command would start a server, and what it says of them."""
+    started: list[Settings] = []
+    env = {**dict.fromkeys(OF_DEV), **variables}
+    result = CliRunner().invoke(main, arguments, obj=started.append, env=env)
+    assert result.exit_code == 0, result.output
+    return started[0], result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "port"),
+    [
+        pytest.param((), {}, 8080, id="default"),
+        pytest.param((), {"QSTASH_DEV_PORT": "8085"}, 8085, id="variable"),
+        pytest.param((), {"QSTASH_DEV_PORT": ""}, 8080, id="empty"),
+        pytest.param((), {"EMULATOR_PORT": "8086", "QSTASH_DEV_PORT": "8085"}, 8086, id="own variable first"),
+        pytest.param(("-port", "8087"), {"EMULATOR_PORT": "8086", "QSTASH_DEV_PORT": "8085"}, 8087, id="flag first"),
+        pytest.param(("-port=8088",), {}, 8088, id="as the public documentation writes it"),
+        pytest.param(("--config", "port.toml"), {"QSTASH_DEV_PORT": "8085"}, 8085, id="before the file"),
+        pytest.param(("--config", "port.toml"), {}, 8089, id="file"),
+    ],
+)
+def test_dev_listens_where_the_variables_of_the_public_clients_say(
+    arguments: tuple[str, ...], variables: dict[str, str], port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D-800."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "port.toml").write_text("port = 8089\n", "utf-8")
+    for command in (("dev",), ("qstash", "dev")):
+        settings, said = settings_of(*command, *arguments, **variables)
+        assert (settings.port, settings.dialect, said) == (port, "upstash", "")
+    # They are those of the development server, and of nothing else.
+    assert settings_of("serve", **{**variables, "EMULATOR_PORT": ""})[0].port == 8080
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("QSTASH_DEV_PORT", "99999", "expected a port from 0 to 65535, got '99999'"),
+        ("QSTASH_DEV_PORT", "eighty", "expected a port from 0 to 65535, got 'eighty'"),
+        ("EMULATOR_PORT", "-1", "expected a port from 0 to 65535, got '-1'"),
+        ("QSTASH_DEV_QUOTA", "gold", "'gold' is not one of 'free', 'payg', 'pro'"),
+        ("QSTASH_DEV_LOG_PORT", "x", "expected a port from 0 to 65535, got 'x'"),
+    ],
+)
+def test_a_wrong_variable_of_the_development_server_is_named(variable: str, value: str, expected: str) -> None:
+    """D-800."""
+    result = CliRunner().invoke(main, ["dev"], env={**dict.fromkeys(OF_DEV), variable: value})
+    assert result.exit_code == 2
+    (line,) = said(result).splitlines()
+    assert f"(env var: '{variable}'): {expected}" in line
+
+
+def test_a_wrong_flag_of_the_development_server_names_no_variable() -> None:
+    """D-800."""
+    result = CliRunner().invoke(main, ["dev", "-port", "x"], env={"QSTASH_DEV_PORT": "8085"})
+    assert result.exit_code == 2
+    assert "env var" not in said(result)
+
+
+@pytest.mark.parametrize("option", ["-log-port", "--log-port"])
+def test_a_port_of_a_log_server_is_taken_with_a_note(option: str) -> None:
+    """D-800."""
+    for arguments, variables in (((option, "9000"), {}), ((), {"QSTASH_DEV_LOG_PORT": "9000"})):
+        settings, note = settings_of("dev", *arguments, **variables)
+        assert settings.port == 8080
+        assert note == (
+            "note: --log-port 9000: there is no log server, the logs are in the page /_emulator/inspector\n"
+        )

@@ -28,7 +28,7 @@ from emulator import Emulator
 from tests.cli.shell import in_folder, said
 from tests.harness import emulators
 from tests.harness.loops import PATIENCE_S
-from tests.harness.processes import run, serving
+from tests.harness.processes import ROOT, run, serving
 
 pytestmark = pytest.mark.slow
 
@@ -456,6 +456,31 @@ def test_dev_stands_in_for_the_development_server_of_the_public_service(option: 
         given = base64.b64encode(f"{login['username']}:{login['password']}".encode()).decode()
         [default, *_] = get(f"{url}/v2/qstash/users", {"Authorization": f"Basic {given}"})
         assert (default["reserved_type"], default["max_parallelism"]) == ("qstash_fixed_1m", 10)
+
+
+def image_command() -> list[str]:
+    """What the image puts before the command line of a container."""
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    entry: list[str] = json.loads(text.split("\nENTRYPOINT ")[1].splitlines()[0])
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reserved_type"),
+    [(("dev", "-port", "0", "-quota", "pro"), "qstash_fixed_1m"), (("dev", "-port=0"), "")],
+    ids=["pro", "payg"],
+)
+def test_the_command_line_of_the_public_services_image_starts_a_server_in_ours(
+    arguments: tuple[str, ...], reserved_type: str, tmp_path: Path
+) -> None:
+    """D-800: `docker run IMAGE qstash dev`, with the image's own entry point and its variables."""
+    assert image_command() == ["svc-emulator"]
+    with serving(*arguments, folder=tmp_path, command="qstash", port=(), extra={"EMULATOR_HOST": "0.0.0.0"}) as server:
+        assert server.banner[0].startswith("development server is running at http://127.0.0.1:")
+        login = get(f"{server.url}/_emulator/credentials")["management"]
+        encoded = base64.b64encode(f"{login['username']}:{login['password']}".encode()).decode()
+        [default, *_] = get(f"{server.url}/v2/qstash/users", {"Authorization": f"Basic {encoded}"})
+        assert default["reserved_type"] == reserved_type
 
 
 @pytest.mark.slow
