@@ -18,13 +18,13 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from emulator.api.next_steps import with_next_step
+from emulator.api.next_steps import beginning_of, similar_operation, with_next_step
 from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, WorldBroken
 from emulator.core.record import Headers, Record
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import Json
-from emulator.wire.parts import Pairs, RequestParts, read_parts
+from emulator.wire.parts import Pairs, RequestParts, is_control, read_parts
 from emulator.wire.urls import no_destination
 
 logger = logging.getLogger(__name__)
@@ -299,9 +299,14 @@ def method_not_allowed(
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """The answer to a path that no operation has."""
-    await no_operation(scope["path"])(scope, receive, send)
+    """The answer to a path that no operation has, with what was probably meant (D-802)."""
+    path, routes = scope["path"], scope["router"].routes
+    beginnings = sorted({beginning_of(each.path) for each in routes if not is_control(each.path)})
+    similar = None if is_control(path) else similar_operation(path, beginnings)
+    await no_operation(path, similar)(scope, receive, send)
 
 
-def no_operation(path: str) -> Response:
-    return Answer(with_next_step({"error": f"no operation has the path {path}"}, path, 404), 404)
+def no_operation(path: str, similar: str | None = None) -> Response:
+    """404; `similar` is the beginning of the path that was probably meant."""
+    meant = "" if similar is None else f": did you mean {similar}?"
+    return Answer(with_next_step({"error": f"no operation has the path {path}{meant}"}, path, 404), 404)

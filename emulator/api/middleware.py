@@ -33,6 +33,8 @@ _PREFLIGHT_S = 600
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:\s*,\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")
 _ENCODED_SLASH = re.compile("%(2f)", re.IGNORECASE)
+# What the base URL of a client begins a path with that ends in a slash.
+_SLASHES = re.compile(rb"/+(?=/v2/)", re.IGNORECASE)
 _ASKED = {
     b"host": "host",
     b":authority": "host",
@@ -85,6 +87,10 @@ class RequestGuard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["client"] = self._proxies.client_of(scope)
         raw_path = scope.get("raw_path") or b""
+        if (slashes := _SLASHES.match(raw_path)) is not None:
+            # Only of the service's own paths, so that no other is found by a second spelling (D-803).
+            raw_path = scope["raw_path"] = raw_path[slashes.end() :]
+            scope["path"] = scope["path"].removeprefix(slashes[0].decode())
         if b"%2f" in raw_path.lower():
             # An encoded slash belongs to a name, and is no end of one: the operation is found so (D-303).
             scope["path"] = unquote(_ENCODED_SLASH.sub(r"%25\1", raw_path.decode("latin-1")))

@@ -1,11 +1,12 @@
 """What to do next after a refusal of the emulator's own API, which says it in the field `next` (D-747).
 
-The messaging and the management API refuse as the service does, without one.
+The messaging and the management API refuse as the service does, without one; where a path has no operation, their
+refusal names what was probably meant (D-802).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 from emulator.core.errors import (
@@ -21,6 +22,7 @@ from emulator.core.errors import (
     Unauthenticated,
     WorldBroken,
 )
+from emulator.core.language.text import near
 from emulator.wire.parts import is_control
 
 # Of the emulator's own API too.
@@ -94,3 +96,17 @@ def _next_step(path: str, status: int, cause: Exception | None) -> str:
             return "call it with a method of the header Allow"
         case _:
             return _HEALTH
+
+
+def beginning_of(path: str) -> str:
+    """The fixed part of a path of the messaging or the management API: `/v2/publish`."""
+    return "/".join(path.split("/")[:3]).lower()
+
+
+def similar_operation(path: str, beginnings: Iterable[str]) -> str | None:
+    """Which of these fixed parts a path that has no operation was probably to begin with."""
+    # The operation may have no version before it, another one, or a path of a proxy.
+    words = [word.lower() for word in path.split("/") if word][:3]
+    known = list(beginnings)
+    close = [each for word in words for each in known if each == f"/v2/{word}"] or near(beginning_of(path), known)
+    return close[0] if close else None

@@ -16,6 +16,7 @@ from starlette.types import Message, Scope, Send
 
 from emulator.api.callers import Known, known_caller, known_token
 from emulator.api.endpoint import PASSED_ON
+from emulator.api.next_steps import beginning_of, similar_operation
 from emulator.core.errors import Refused
 from emulator.core.language.text import near
 from emulator.core.record import AccountId
@@ -46,7 +47,7 @@ class Hints:
     def __init__(self, worlds: Worlds, paths: Sequence[str]) -> None:
         self._worlds = worlds
         self._dialect = worlds.dialect
-        self._beginnings = sorted({_beginning(path) for path in paths})
+        self._beginnings = sorted({beginning_of(path) for path in paths})
 
     def of(self, parts: RequestParts, status: int) -> tuple[Known | None, str | None]:
         """Whose credentials a call has, even where they are misplaced, and what was probably meant by it."""
@@ -112,17 +113,12 @@ class Hints:
     # -- paths ------------------------------------------------------------------------------
 
     def _of_path(self, parts: RequestParts) -> Iterator[str]:
-        beginning = _beginning(parts.path)
         if parts.path.lower().startswith("/v2/publish/v2/"):
             yield DOUBLED
-        if beginning in self._beginnings or parts.path.lower().startswith("/llm/"):
+        if beginning_of(parts.path) in self._beginnings or parts.path.lower().startswith("/llm/"):
             return
-        # The operation may stand without its version, or behind another one or behind a path of a proxy.
-        words = [word for word in parts.path.split("/") if word][:3]
-        known = [each for word in words for each in self._beginnings if each == f"/v2/{word.lower()}"]
-        close = known or near(beginning, self._beginnings)
-        if close:
-            yield f"did you mean {close[0]}?"
+        if (similar := similar_operation(parts.path, self._beginnings)) is not None:
+            yield f"did you mean {similar}?"
 
     def _of_elsewhere(self, parts: RequestParts, known: Known) -> Iterator[str]:
         """Where else there is what the path names and this account does not have."""
@@ -156,10 +152,6 @@ def _accounts_with(state: StateView, kind: str, name: str) -> Iterator[str]:
         }
         if name in of_kind.get(kind, ()):
             yield account_id
-
-
-def _beginning(path: str) -> str:
-    return "/".join(path.split("/")[:3]).lower()
 
 
 # -- the log ----------------------------------------------------------------------------------
@@ -243,7 +235,7 @@ def _keep(world: World, **what: Any) -> None:
         call.path,
         call.status,
         call.error,
-        "" if call.hint is None else f" ({call.hint})",
+        "" if call.hint is None or call.hint in call.error else f" ({call.hint})",
         extra={**{name: getattr(call, name) for name in _LOGGED}, "world": world.id},
     )
 

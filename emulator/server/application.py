@@ -84,7 +84,9 @@ def build(
         proxies=proxies or Proxies(),
         messaging=messages,
         pages=pages,
-        refused=RefusedCallLog(worlds, [*messaging_endpoints(worlds), *management_endpoints(worlds)]),
+        refused=RefusedCallLog(
+            worlds, [*messaging_endpoints(worlds), *workflow_endpoints(worlds), *management_endpoints(worlds)]
+        ),
         answered=options.counts.count_request,
     )
     return Router(routes=routes, middleware=[front, *middleware], redirect_slashes=False, default=not_found)

@@ -179,6 +179,9 @@ DOUBLED = "the base URL of the client has /v2/publish in it, expected the server
 # The path of a call whose client adds it to the path of a publish (D-530).
 _DOUBLED = re.compile(r"/?v2/", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[^/?#]*")
+# A program that encodes may be called by another one that has done so already.
+_MOST_ENCODINGS = 3
+_LONGEST_SHOWN = 500
 
 
 # The service's own language model (D-311).
@@ -228,10 +231,9 @@ def _read(text: str) -> Destination:
         return Destination(kind=DestinationKind.GROUP, text=text)
     if not text:
         raise no_destination()
-    raise InvalidInput(
-        _FIELD,
-        f"invalid destination url: {_INVALID_SCHEME}, or give the name of a URL group; got {excerpt(text)}",
-    )
+    encoded = _encoded_url("the destination", text)
+    what = encoded or f"or give the name of a URL group; got {excerpt(text)}"
+    raise InvalidInput(_FIELD, f"invalid destination url: {_INVALID_SCHEME}{'; ' if encoded else ', '}{what}")
 
 
 def check_url(field: str, text: str) -> str:
@@ -261,7 +263,7 @@ def parse_url(text: str) -> str:
 def _what_is_wrong(text: str) -> str:
     scheme = _SCHEME.match(text)
     if scheme is None:
-        return f"{_INVALID_SCHEME}; got {excerpt(text)}"
+        return f"{_INVALID_SCHEME}; {_encoded_url('the URL', text) or f'got {excerpt(text)}'}"
     if len(text) > MAX_URL_LENGTH:
         return f"expected at most {MAX_URL_LENGTH} characters, got {len(text)}"
     if not text.isascii() or not text.isprintable() or " " in text:
@@ -273,6 +275,19 @@ def _what_is_wrong(text: str) -> str:
     if "@" in shown:
         return "expected no user and password in front of the host"
     return f"expected a host and perhaps a port, got {excerpt(shown)}"
+
+
+def _encoded_url(subject: str, text: str) -> str | None:
+    """What to write in place of a URL that is percent-encoded as a whole (D-801), None if the text is none."""
+    for _ in range(_MOST_ENCODINGS):
+        text = unquote(text)
+        if _SCHEME.match(text):
+            # Neither a user nor a query is shown: both may hold credentials, and the text is kept with the call.
+            url, mark, _ = text.partition("?")
+            is_shown = _MESSAGE_URL.fullmatch(url) is not None and len(url) <= _LONGEST_SHOWN
+            shown = f": {url}{'?...' if mark else ''}" if is_shown else ""
+            return f"{subject} is percent-encoded; write it as it is{shown}"
+    return None
 
 
 def _check_address(text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from emulator.core.commands import SetPlan
@@ -203,6 +205,78 @@ async def test_static_words_have_any_case_and_collections_may_end_in_a_slash(emu
     assert (await emulator.get("/v2/queues/Q")).status == 200
     assert (await emulator.get("/v2/queues/q")).status == 404
     assert (await emulator.delete("/v2/messages/")).json == {"cancelled": 0}
+
+
+@pytest.mark.parametrize("beginning", ["//v2", "///V2", "////v2"])
+@with_emulator()
+async def test_a_base_url_that_ends_in_a_slash_finds_every_path_of_the_service(
+    emulator: InProcess, beginning: str
+) -> None:
+    """D-803. Nothing behind the first word is touched."""
+    for destination in ("https://x.test//a//b?q=//c", "https://x.test/a%2F%2fb/../c", "http://x.test/v2//v2/d"):
+        assert (await emulator.post(f"{beginning}/publish/{destination}")).status == 200
+        assert (await emulator.deliveries())[-1]["url"] == destination
+    assert (await emulator.post(f"{beginning}/enqueue/q/https://x.test//e")).status == 200
+    assert (await emulator.deliveries())[-1]["url"] == "https://x.test//e"
+    assert (await emulator.get(f"{beginning}/queues/q")).status == 200
+    key = "//v2/key"
+    limits = {"Svc-Flow-Control-Key": key, "Svc-Flow-Control-Value": "parallelism=1"}
+    await emulator.post(f"{beginning}/publish/https://x.test/", limits)
+    assert (await emulator.get(f"{beginning}/flowControl/%2F%2Fv2%2Fkey")).json["flowControlKey"] == key
+    login = base64.b64encode(":".join(emulator.world.login).encode()).decode()
+    assert (await emulator.get(f"{beginning}/search", {"Authorization": f"Basic {login}"}, token=None)).status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//_emulator/health",
+        "//v2/../_emulator/health",
+        "//v2//_emulator/health",
+        "//v2%2F..%2F_emulator/health",
+        "/%2F_emulator/health",
+        "//V2/_emulator/health",
+        "//v2_emulator/health",
+        "//llms.txt",
+    ],
+)
+@with_emulator()
+async def test_no_other_path_is_found_behind_two_slashes(emulator: InProcess, path: str) -> None:
+    """D-803."""
+    assert (await emulator.get(path, token=None)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/v1/publish/https://app.test/hook", "/v2/publish"),
+        ("/V1/Publish/https://app.test/hook", "/v2/publish"),
+        ("/v1/enqueue/q/https://app.test/hook", "/v2/enqueue"),
+        ("/v1/schedules", "/v2/schedules"),
+        ("/v1/topics/t/endpoints", "/v2/topics"),
+        ("/v1/trigger/https://app.test/flow", "/v2/trigger"),
+        ("/v1/workflows/logs", "/v2/workflows"),
+        ("/v1/messages/msg_x", "/v2/messages"),
+        ("/publish/https://app.test/hook", "/v2/publish"),
+        ("/v2/publsh/https://app.test/hook", "/v2/publish"),
+        ("/proxy/v2/publish/https://app.test/hook", "/v2/publish"),
+    ],
+)
+@with_emulator()
+async def test_a_path_without_an_operation_says_which_was_meant(emulator: InProcess, path: str, meant: str) -> None:
+    """D-802. The list of refused calls has the same, and the log has it once."""
+    answer = await emulator.post(path)
+    assert (answer.status, answer.json["error"]) == (404, f"no operation has the path {path}: did you mean {meant}?")
+    [call] = (await emulator.control("GET", "/refused")).json["refused"]
+    assert (call["error"], call["hint"]) == (answer.json["error"], f"did you mean {meant}?")
+
+
+@with_emulator()
+async def test_a_path_like_no_other_has_no_guess(emulator: InProcess) -> None:
+    """D-802."""
+    for path in ("/favicon.ico", "/v9/unheard-of", "/_emulator/publish"):
+        answer = await emulator.get(path)
+        assert (answer.status, answer.json["error"]) == (404, f"no operation has the path {path}")
 
 
 @with_emulator()

@@ -318,6 +318,45 @@ DESTINATIONS = {
 }
 
 
+ENCODED = {
+    "https%3A%2F%2Fapp.test%2Fhook": ": https://app.test/hook",
+    "HTTP%3a%2f%2fapp.test%2fhook%20a": "",
+    "https%3A//app.test/hook": ": https://app.test/hook",
+    "https%253A%252F%252Fapp.test%252Fhook": ": https://app.test/hook",
+    "https%3A%2F%2Fapp.test%2Fhook%3Ftoken%3Dsecret": ": https://app.test/hook?...",
+    "https%3A%2F%2Fuser%3Asecret%40app.test%2Fhook": "",
+}
+
+
+@pytest.mark.parametrize(("destination", "shown"), ENCODED.items(), ids=list(ENCODED))
+@with_emulator()
+async def test_a_destination_that_is_percent_encoded_is_told_to_be_one(
+    emulator: InProcess, destination: str, shown: str
+) -> None:
+    """D-801."""
+    error = (
+        "destination: invalid destination url: endpoint has invalid scheme, add http:// or https://; "
+        f"the destination is percent-encoded; write it as it is{shown}"
+    )
+    headers = {"Svc-Cron": "* * * * *"}
+    for operation, given in (("publish", {}), ("enqueue/q", {}), ("schedules", headers), ("trigger", {})):
+        answer = await emulator.post(f"/v2/{operation}/{destination}", given)
+        assert (answer.status, answer.json) == (400, {"error": error, "field": "destination"}), operation
+    [item] = (await emulator.post("/v2/batch", (), [{"destination": destination}])).json
+    assert (item["error"], item["field"]) == (error, "destination")
+    calls = (await emulator.control("GET", "/refused")).json["refused"]
+    assert [call["error"] for call in calls] == [error] * 4 + [f"item 1: {error}"]
+
+
+@with_emulator()
+async def test_any_url_that_is_percent_encoded_is_told_to_be_one(emulator: InProcess) -> None:
+    """D-801."""
+    for header in ("Svc-Callback", "Svc-Failure-Callback"):
+        answer = await emulator.post("/v2/publish/https://app.test/", {header: "https%3A%2F%2Fapp.test%2Fdone"})
+        assert (answer.status, answer.json["field"]) == (400, header)
+        assert answer.json["error"].endswith("the URL is percent-encoded; write it as it is: https://app.test/done")
+
+
 @pytest.mark.parametrize("destination", DESTINATIONS.values(), ids=list(DESTINATIONS))
 @with_emulator()
 async def test_wrong_destinations(emulator: InProcess, destination: str) -> None:
