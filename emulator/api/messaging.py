@@ -19,7 +19,7 @@ from emulator.core.rules.limits import check_account_is_active
 from emulator.core.rules.options import not_applied_in_a_queue, queue_of_a_run
 from emulator.core.state import AccountView, StateView
 from emulator.engine.clock import wall_ms
-from emulator.wire.dialect import Dialect, owner_of_token_parameter, publisher_of, start_with
+from emulator.wire.dialect import Dialect, owner_of_token_parameter, publisher_of, publisher_of_key, start_with
 from emulator.wire.messaging import views
 from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.messaging.options import Note
@@ -154,17 +154,25 @@ MessagingRoute: TypeAlias = Route[MessagingCall, MessagingPolicy]
 
 
 def _origin_of(worlds: Worlds, token: str | None, parts: RequestParts) -> str:
-    """Where an unknown token comes from: a world that has ended (D-491), or another dialect (D-529)."""
+    """Where an unknown token comes from: a world that has ended (D-491), another dialect (D-529), a page (D-804)."""
     dialect = worlds.dialect
     published = None if token is None else publisher_of(token)
-    if published is not None and published != dialect.name:
-        return f", which is published by the dialect {published}: {start_with(published)}"
+    if published is not None:
+        if published != dialect.name:
+            return f", which is published by the dialect {published}: {start_with(published)}"
+        return f", which is published for local development, and no account here has it: {_SEE_ENV}"
+    if token is not None and publisher_of_key(token) is not None:
+        own = dialect.environment.token
+        return f", which is a signing key that receivers verify with, expected the token ({own}): {_SEE_ENV}"
     for name, _ in parts.query:
         owner = owner_of_token_parameter(name.lower())
         if owner is not None and name.lower() != dialect.token_parameter.lower():
             return f", and {name} is of the dialect {owner}, this server speaks {dialect.name}: {start_with(owner)}"
     world_id = None if token is None else worlds.ended_with(token)
     return "" if world_id is None else f", which is the token of a world that has ended ({world_id})"
+
+
+_SEE_ENV = "`svc-emulator env` prints the credentials"
 
 
 def opener(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Opener[MessagingCall]:

@@ -23,7 +23,7 @@ from emulator.core.record import AccountId
 from emulator.core.state import StateView
 from emulator.core.world_setup import DEFAULT
 from emulator.engine.clock import wall_ms
-from emulator.wire.dialect import BUILT_IN, Dialect, load
+from emulator.wire.dialect import BUILT_IN, Dialect, load, publisher_of_key
 from emulator.wire.error_body import error_json, status_of
 from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.parts import RequestParts, basic_credentials, read_parts
@@ -37,6 +37,7 @@ from emulator.worlds.world import World
 # -- hints ------------------------------------------------------------------------------------
 
 _QUOTES = "\"'<>"
+_SIGNING_KEY = "this is a signing key, with which receivers verify; expected the token"
 # More worlds are not searched for an id.
 _MOST_WORLDS = 1_000
 
@@ -83,7 +84,9 @@ class Hints:
                 if any(
                     token in (each.signing_keys.current, each.signing_keys.next) for each in accounts_of(world.state)
                 ):
-                    return Known(world=world), "this is a signing key, with which receivers verify; expected the token"
+                    return Known(world=world), _SIGNING_KEY
+            if publisher_of_key(token) is not None:
+                return None, _SIGNING_KEY
         if given is None and not parts.query:
             return None, "no Authorization header was sent; `svc-emulator env` prints the credentials"
         if given is not None and " " not in given.strip():

@@ -52,7 +52,16 @@ from emulator.queries.history import (
 )
 from emulator.queries.workflow_runs import step_of
 from emulator.wire.dialect import Dialect
-from emulator.wire.reasons import answered, arithmetic, disturbed, held_by, not_applied, of_real_time
+from emulator.wire.reasons import (
+    answered,
+    arithmetic,
+    capitalized,
+    disturbed,
+    held_by,
+    not_applied,
+    of_real_time,
+    signature_hint,
+)
 from emulator.wire.redaction import shown_outcome
 from emulator.wire.times import format_duration, iso
 
@@ -105,6 +114,8 @@ class Chain:
         self._has_left = has_left
         self._recorded = {each.number: each for each in log.entries if isinstance(each, RecordedAttempt)}
         self._last_attempt = "its attempt is not recorded"
+        # Of the last attempt that came back.
+        self._signature_hint: str | None = None
         # The summary of each phase; a reason may replace it.
         delay = format_duration(self._message.not_before_ms - self._message.created_ms)
         self._summaries = {
@@ -128,7 +139,9 @@ class Chain:
         summary = self._summaries[phase]
         if source.real_not_before_ms is not None:
             suspicion = of_real_time(source.real_not_before_ms, now_ms=message.created_ms)
-            summary += f" {suspicion[:1].upper()}{suspicion[1:]}"
+            summary += f" {capitalized(suspicion)}"
+        if self._signature_hint is not None and phase is not Phase.DELIVERED:
+            summary += f" {capitalized(self._signature_hint)}."
         return Explanation(
             message_id=message.message_id,
             account_id=message.account_id,
@@ -188,9 +201,10 @@ class Chain:
         text += f" (chaos: {did})" if did is not None else ""
         if recorded.at_ms > recorded.started_ms and not outcome.abandoned:
             text += f", after {format_duration(recorded.at_ms - recorded.started_ms)}"
+        self._signature_hint = signature_hint(recorded.outcome, rule, self._dialect)
         return Attempted(
             at_ms=recorded.started_ms,
-            text=text,
+            text=text if self._signature_hint is None else f"{text}; {self._signature_hint}",
             attempt=recorded.number,
             finished_ms=recorded.at_ms,
             via=outcome.via,

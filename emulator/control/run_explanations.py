@@ -25,7 +25,8 @@ from emulator.queries.workflow_steps import (
     failed_attempts,
     failing_call,
 )
-from emulator.wire.reasons import answered, said_of, shortened, where_failed
+from emulator.wire.dialect import Dialect
+from emulator.wire.reasons import answered, said_of, shortened, signature_hint, where_failed
 from emulator.wire.times import iso
 from emulator.wire.workflow_logs import Shown
 
@@ -65,15 +66,16 @@ class RunFailure(View):
     excerpt: str | None  #: The beginning of the body of the last answer; null without one.
 
 
-def run_failure_view(log: RunLog, shown: Shown, prefix: str) -> RunFailure | None:
-    """Which call failed a run; None if none did, or nothing is kept of it. `prefix` begins the service's headers."""
+def run_failure_view(log: RunLog, shown: Shown, dialect: Dialect) -> RunFailure | None:
+    """Which call failed a run; None if none did, or nothing is kept of it."""
     message = failing_call(log)
     if message is None:
         return None
     last = message.attempts[-1]
     outcome = shown.outcome(last.outcome, message.message)
     response = outcome.response
-    failed = failed_call(message.message, response, prefix)
+    failed = failed_call(message.message, response, dialect.header_prefix)
+    hint = signature_hint(last.outcome, last.answered_by, dialect)
     return RunFailure(
         where=where_failed(failed),
         step=failed.step,
@@ -81,7 +83,7 @@ def run_failure_view(log: RunLog, shown: Shown, prefix: str) -> RunFailure | Non
         attempts=len(message.attempts),
         last_status=None if response is None else response.status,
         last_error=outcome.error,
-        last_result=answered(outcome, last.answered_by),
+        last_result=answered(outcome, last.answered_by) + ("" if hint is None else f"; {hint}"),
         excerpt=None if response is None else said_of(decompressed(response, ()).body) or None,
     )
 
@@ -202,7 +204,7 @@ async def explain_run(call: ControlCall) -> RunExplanation:
         account_id=run.account_id,
         url=run.url,
         state=log.recorded.state,
-        summary=summary(log, waits, run_failure_view(log, shown, call.dialect.header_prefix)),
+        summary=summary(log, waits, run_failure_view(log, shown, call.dialect)),
         reasons=tuple(sorted(_reasons(log, shown, waits), key=lambda reason: reason.at_ms)),
     )
 

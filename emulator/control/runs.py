@@ -264,7 +264,7 @@ async def get_run(call: ControlCall) -> Run:
         has_failed = log.failure is not None and log.failure.phase is Phase.FAILED
         actions = remedies_of_run(has_failure_function_failed=has_failed)
     shown = Shown(run.options.redaction, redact=redact)
-    failure = run_failure_view(log, shown, call.dialect.header_prefix)
+    failure = run_failure_view(log, shown, call.dialect)
     return Run(
         **asdict(summary_view(log.recorded.summary, redact=redact)),
         summary=summary(log, waits, failure),

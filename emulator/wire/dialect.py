@@ -62,8 +62,9 @@ class DialectCredentials(Record):
 class Dialect:
     """One set of names. `fields` maps the document's JSON fields and enum values to those on the wire.
 
-    `users` are further published accounts of the default world (D-528). With `takes_foreign_options` those of
-    other dialects are ignored, otherwise they are refused (D-529).
+    `users` are further published accounts of the default world (D-528), `earlier_signing_keys` keys that were
+    published once (D-804). With `takes_foreign_options` those of other dialects are ignored, otherwise they are
+    refused (D-529).
     """
 
     name: str
@@ -76,6 +77,7 @@ class Dialect:
     fields: Mapping[str, str] = field(hash=False, default_factory=lambda: MappingProxyType({}))
     credentials: DialectCredentials | None = None
     users: tuple[DialectCredentials, ...] = ()
+    earlier_signing_keys: tuple[str, ...] = ()
     takes_foreign_options: bool = False
     llm_url: str = LLM_URL
     lower_prefix: str = field(init=False, compare=False, repr=False)
@@ -125,12 +127,21 @@ def owner_of(lower_name: str) -> str | None:
 
 def publisher_of(token: str) -> str | None:
     """The built-in dialect whose service publishes a token for local development."""
+    return next((name for name in BUILT_IN if any(user.token == token for user in _published(load(name)))), None)
+
+
+def publisher_of_key(text: str) -> str | None:
+    """The built-in dialect whose service publishes a signing key for local development, or did so once (D-804)."""
     for name in BUILT_IN:
         dialect = load(name)
-        published = (*dialect.users, *(() if dialect.credentials is None else (dialect.credentials,)))
-        if any(user.token == token for user in published):
+        keys = [key for user in _published(dialect) for key in (user.current_signing_key, user.next_signing_key)]
+        if text in keys or text in dialect.earlier_signing_keys:
             return name
     return None
+
+
+def _published(dialect: Dialect) -> tuple[DialectCredentials, ...]:
+    return (*dialect.users, *(() if dialect.credentials is None else (dialect.credentials,)))
 
 
 def owner_of_token_parameter(lower_name: str) -> str | None:
@@ -190,6 +201,7 @@ _FORMS = {
 }
 _URL = _Form(pattern=re.compile(r"https?://[!-~]+"), expected="a URL, prefixed with http:// or https://")
 _OPTIONAL_FORMS = {"llm_url": _URL}
+_OPTIONAL = (*_OPTIONAL_FORMS, "earlier_signing_keys")
 _TABLES = ("environment", "fields", "credentials", "users")
 # What else follows `/v2/`: a queue segment of the same name would make two operations of one path (D-176).
 _TAKEN_SEGMENTS = frozenset(
@@ -221,8 +233,8 @@ _Table = Mapping[str, object]
 def _read(path: Path) -> Dialect:
     table = _parse(path)
     for key in table:
-        if key not in _FORMS and key not in _OPTIONAL_FORMS and key not in _TABLES:
-            known = ", ".join((*_FORMS, *_OPTIONAL_FORMS, *_TABLES))
+        if key not in _FORMS and key not in _OPTIONAL and key not in _TABLES:
+            known = ", ".join((*_FORMS, *_OPTIONAL, *_TABLES))
             raise DialectError(f"{path}: {key}: unknown key, expected {known}")
     texts = {key: _text(path, table, key, "", form) for key, form in _FORMS.items()}
     texts |= {key: _text(path, table, key, "", form) for key, form in _OPTIONAL_FORMS.items() if key in table}
@@ -239,6 +251,7 @@ def _read(path: Path) -> Dialect:
         fields=_renames(path, _subtable(path, table, "fields")) if "fields" in table else MappingProxyType({}),
         credentials=credentials,
         users=_users(path, table.get("users", [])),
+        earlier_signing_keys=_lines(path, table.get("earlier_signing_keys", []), "earlier_signing_keys"),
         takes_foreign_options=False,
         **texts,
     )
@@ -254,6 +267,15 @@ def _users(path: Path, value: object) -> tuple[DialectCredentials, ...]:
             raise DialectError(f"{path}: {name}: expected a table, got {_shown(each)}")
         found.append(DialectCredentials(**_texts(path, each, name, _CREDENTIALS_FORMS)))
     return tuple(found)
+
+
+def _lines(path: Path, value: object, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise DialectError(f"{path}: {name}: expected an array, got {_shown(value)}")
+    for number, line in enumerate(value, start=1):
+        if not isinstance(line, str) or not _LINE.pattern.fullmatch(line):
+            raise DialectError(f"{path}: {name}[{number}]: expected {_LINE.expected}, got {_shown(line)}")
+    return tuple(value)
 
 
 def _parse(path: Path) -> _Table:

@@ -15,12 +15,15 @@ from emulator.core.model.messages import AttemptOutcome, HoldKind, HoldReason, V
 from emulator.core.rules.retries import RetryDelay, RetryReason
 from emulator.queries.history import AnsweringRule
 from emulator.queries.workflow_runs import FailedCall
+from emulator.wire.dialect import Dialect
 from emulator.wire.parts import NOT_BY_MESSAGE, TAKES_NO_DELIVERIES
 from emulator.wire.times import format_duration, iso
 
 # Of a failing answer, so many characters are shown; UTF-8 has at most so many bytes for each.
 _MOST_SAID = 200
 _MOST_BYTES = 4
+# A refusal names its reason at its beginning.
+_LONGEST_REFUSAL = 2_000
 
 
 def arithmetic(delay: RetryDelay) -> str:
@@ -57,6 +60,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= 80 and text.isprintable() else excerpt(text)
 
 
+def capitalized(clause: str) -> str:
+    """A clause as the beginning of a sentence."""
+    return clause[:1].upper() + clause[1:]
+
+
 def answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     """The outcome of an attempt, and what decided it: `was answered 503 by rule_1 (https://api.test/*)`."""
     if outcome.abandoned:
@@ -85,6 +93,30 @@ def _answered(outcome: AttemptOutcome, rule: AnsweringRule | None) -> str:
     is_own = outcome.via is Via.MOUNT and not outcome.succeeded
     said = said_of(outcome.response.body) if is_own else ""
     return f"was answered {outcome.response.status} by {_answerer(outcome.via, rule)}" + (said and f": {said}")
+
+
+# How an application answers that does not believe a delivery.
+_UNAUTHORIZED = (401, 403)
+
+
+def signature_hint(outcome: AttemptOutcome, rule: AnsweringRule | None, dialect: Dialect) -> str | None:
+    """What to compare where an application may have refused a signature (D-804), None where nothing speaks for that.
+
+    It answers 401 or 403, or names the signature in another refusal, as handlers do that raise.
+    """
+    response = outcome.response
+    is_of_rule = outcome.via is Via.RULE and (rule is None or rule.forward_to is None)
+    if response is None or outcome.succeeded or is_of_rule:
+        return None
+    names_signature = response.status >= 400 and b"signature" in response.body[:_LONGEST_REFUSAL].lower()
+    if response.status not in _UNAUTHORIZED and not names_signature:
+        return None
+    current, following = dialect.environment.current_signing_key, dialect.environment.next_signing_key
+    earlier = ", not those of an earlier development server" if dialect.earlier_signing_keys else ""
+    return (
+        f"if the application refuses the signature, its {current} and {following} have to be those that "
+        f"`svc-emulator env` prints{earlier}"
+    )
 
 
 def where_failed(call: FailedCall) -> str:

@@ -382,6 +382,37 @@ def test_an_end_is_summed_up(outcome: AttemptOutcome, end: str, most: int, summa
     assert (found["state"], found["summary"]) == (end, summary)
 
 
+@pytest.mark.parametrize(
+    ("entries", "state"),
+    [
+        pytest.param((noted("FAILED", 10 * SECOND),), "FAILED", id="failed"),
+        pytest.param((noted("ERROR"), noted("RETRY", next_delivery=10 * SECOND)), "RETRYING", id="retrying"),
+        pytest.param(
+            (noted("RETRY", next_delivery=0), noted("ACTIVE"), tried(2, FINE), noted("DELIVERED", 10 * SECOND)),
+            "DELIVERED",
+            id="delivered",
+        ),
+    ],
+)
+def test_an_attempt_whose_signature_was_refused_says_which_keys_to_compare(
+    entries: tuple[Entry, ...], state: str
+) -> None:
+    """D-804. As long as it is not over: a message that was delivered says it of that attempt alone."""
+    hint = "its SVC_CURRENT_SIGNING_KEY and SVC_NEXT_SIGNING_KEY have to be those that `svc-emulator env` prints"
+    refused = simulations.answered(401)
+    world = World(answering=None if state != "RETRYING" else always(refused))
+    message_id = world.publish(URL, max_retries=3, retry_delay="1000 * 10")
+    result = explained(world, message_id, noted("ACTIVE"), tried(1, refused), *entries)
+    attempt = next(each for each in result["reasons"] if each["kind"] == "attempt")
+    assert attempt["text"] == (
+        f"attempt 1 was answered 401 by the destination; if the application refuses the signature, {hint}"
+    )
+    if state == "RETRYING":
+        assert result["state"] == state
+    is_over = state == "DELIVERED"
+    assert result["summary"].endswith(f" If the application refuses the signature, {hint}.") is not is_over
+
+
 # -- the chain --------------------------------------------------------------------------------
 
 

@@ -174,6 +174,23 @@ async def test_a_failed_run_says_by_which_answer(emulator: InProcess) -> None:
     assert run["summary"] == f"Failed at 2026-01-01T00:00:00.000Z, after 0 steps: {answer}."
 
 
+@with_emulator(dialect="upstash")
+async def test_a_run_whose_endpoint_refuses_the_signature_says_which_keys_to_compare(emulator: InProcess) -> None:
+    """D-804."""
+
+    def receive(_: MountedRequest) -> Response:
+        return Response(status=500, headers=(), body=b'{"error":"SignatureError","message":"invalid"}')
+
+    emulator.world.transport.mount("https://app.test", receive)
+    answer = await emulator.post(f"/v2/trigger/{FLOW}", {"Upstash-Retries": "0"})
+    run_id = answer.json["workflowRunId"]
+    run = (await emulator.control("GET", f"/runs/{run_id}")).json
+    explanation = (await emulator.control("GET", f"/runs/{run_id}/explain")).json
+    hint = "its QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY have to be those that `svc-emulator env` prints"
+    for text in (run["summary"], run["failure"]["last_result"], explanation["summary"]):
+        assert f"if the application refuses the signature, {hint}" in text
+
+
 @with_emulator()
 async def test_a_failed_run_is_among_the_dead_letters_with_its_step(emulator: InProcess) -> None:
     """D-675."""

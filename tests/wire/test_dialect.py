@@ -96,6 +96,10 @@ def test_file_of_ones_own(tmp_path: Path) -> None:
         pytest.param(_GOOD.replace('"X-My-"', '"X-My"'), "header_prefix: expected letters", id="prefix"),
         pytest.param(_GOOD.replace('"my_token"', '"my token"'), "token_parameter: expected letters", id="parameter"),
         pytest.param('llm_url = "nowhere"\n' + _GOOD, "llm_url: expected a URL", id="url-of-the-model"),
+        pytest.param("earlier_signing_keys = 3\n" + _GOOD, "earlier_signing_keys: expected an array", id="keys"),
+        pytest.param(
+            'earlier_signing_keys = ["a", ""]\n' + _GOOD, "earlier_signing_keys[2]: expected printable", id="key"
+        ),
         pytest.param('isuer = "Me"\n' + _GOOD, "isuer: unknown key", id="unknown"),
         pytest.param(_GOOD.replace("[environment]", "[other]"), "other: unknown key", id="unknown-table"),
         pytest.param(_GOOD.split("[env", maxsplit=1)[0], "environment: this table is missing", id="no-environment"),
@@ -159,3 +163,13 @@ def test_unreadable_files_are_told(tmp_path: Path) -> None:
 )
 def test_the_service_s_own_query_parameters(name: str, is_own: bool) -> None:
     assert dialect.SVC.is_own_parameter(name) is is_own
+
+
+@pytest.mark.parametrize(
+    "key", ["sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r", "sig_5NoELc3EFnZn4DVS5bDs2Nk4b7Ua", "sig_7W3ZNbfKWk5NWwEs3U4ixuQ7fxwE"]
+)
+def test_published_signing_keys_are_known_as_such(key: str) -> None:
+    """D-804."""
+    assert dialect.publisher_of_key(key) == "upstash"
+    assert dialect.publisher_of(key) is None
+    assert dialect.publisher_of_key(f"{key}x") is None

@@ -14,7 +14,8 @@ from emulator.core.model.resources import Fault
 from emulator.core.record import RuleId
 from emulator.core.rules.retries import delay_before_retry
 from emulator.queries.history import AnsweringRule
-from emulator.wire.reasons import answered, arithmetic, held_by
+from emulator.wire import dialect
+from emulator.wire.reasons import answered, arithmetic, held_by, signature_hint
 from tests.harness import simulations
 from tests.harness.simulations import EPOCH_MS, SECOND
 
@@ -181,3 +182,54 @@ def test_what_a_line_waits_for(line: str, reason: HoldReason, fields: dict[str, 
 def test_what_held_a_message() -> None:
     assert held_by(HoldKind.QUEUE, "q", HoldReason.PAUSED) == "held by queue q (paused)"
     assert held_by(HoldKind.GLOBAL, "", HoldReason.PARALLELISM) == "held by the account's global parallelism"
+
+
+FORWARDING = AnsweringRule(
+    rule_id=RuleId("rule_1"), url="https://one.test/*", method=None, forward_to="http://app.test/", fault=None
+)
+ANSWERING = replace(FORWARDING, forward_to=None)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "changes", "rule", "expected"),
+    [
+        pytest.param(401, b"", {}, None, True, id="401"),
+        pytest.param(403, b"", {}, None, True, id="403"),
+        pytest.param(401, b"", {"via": Via.MOUNT}, None, True, id="mounted"),
+        pytest.param(400, b"no `Upstash-Signature` header", {}, None, True, id="named"),
+        pytest.param(500, b'{"error":"SignatureError"}', {}, None, True, id="raised"),
+        pytest.param(401, b"", {"via": Via.RULE}, FORWARDING, True, id="forwarded"),
+        pytest.param(401, b"", {"via": Via.RULE}, ANSWERING, False, id="a-rule"),
+        pytest.param(401, b"", {"via": Via.RULE}, None, False, id="a-rule-that-is-gone"),
+        pytest.param(500, b"no database", {}, None, False, id="another-failure"),
+        pytest.param(500, b"x" * 5_000 + b"signature", {}, None, False, id="far-away"),
+        pytest.param(200, b"signature verified", {}, None, False, id="delivered"),
+        pytest.param(302, b"signature", {}, None, False, id="redirect"),
+    ],
+)
+def test_an_answer_that_may_refuse_the_signature_names_the_variables(
+    status: int, body: bytes, changes: dict[str, Any], rule: AnsweringRule | None, expected: bool
+) -> None:
+    """D-804."""
+    outcome = replace(simulations.answered(status, body=body), **changes)
+    hint = signature_hint(outcome, rule, dialect.load("upstash"))
+    assert hint == (
+        "if the application refuses the signature, its QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY have to "
+        "be those that `svc-emulator env` prints, not those of an earlier development server"
+        if expected
+        else None
+    )
+
+
+def test_an_attempt_without_an_answer_refuses_no_signature() -> None:
+    """D-804."""
+    assert signature_hint(simulations.unreachable(), None, dialect.SVC) is None
+
+
+def test_keys_are_named_as_the_dialect_names_them() -> None:
+    """D-804."""
+    hint = signature_hint(simulations.answered(401), None, dialect.SVC)
+    assert hint is not None
+    assert hint.endswith(
+        "its SVC_CURRENT_SIGNING_KEY and SVC_NEXT_SIGNING_KEY have to be those that `svc-emulator env` prints"
+    )

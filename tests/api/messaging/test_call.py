@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import pytest
 
@@ -130,3 +131,41 @@ async def test_a_base_url_with_the_path_of_publish_is_told(emulator: InProcess) 
         answer = await emulator.post(path)
         assert (answer.status, answer.json["field"]) == (400, "destination")
         assert "the base URL of the client has /v2/publish in it" in answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("key", "variable", "name"),
+    [
+        pytest.param("sig_7RvLjqfZBvP5KEUimQCE1pvpLuou", "QSTASH_TOKEN", "upstash", id="earlier"),
+        pytest.param("sig_7W3ZNbfKWk5NWwEs3U4ixuQ7fxwE", "SVC_TOKEN", "svc", id="earlier-elsewhere"),
+        pytest.param("sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r", "QSTASH_TOKEN", "upstash", id="today"),
+    ],
+)
+@on_loop
+async def test_a_published_signing_key_in_place_of_the_token_is_told(key: str, variable: str, name: str) -> None:
+    """D-804."""
+    async with in_process(dialect=name) as emulator:
+        answer = await emulator.get("/v2/keys", token=key)
+        assert answer.status == 401
+        assert answer.json["error"].endswith(
+            f"which is a signing key that receivers verify with, expected the token ({variable}): "
+            "`svc-emulator env` prints the credentials"
+        )
+        [call] = (await emulator.control("GET", "/refused")).json["refused"]
+        assert call["error"] == answer.json["error"]
+        assert call["hint"].startswith("this is a signing key, with which receivers verify")
+
+
+@on_loop
+async def test_the_published_token_where_no_account_has_it_is_told(tmp_path: Path) -> None:
+    """D-804."""
+    fixtures = tmp_path / "fixtures.yaml"
+    fixtures.write_text("accounts: [{token: mine}]", "utf-8")
+    async with in_process(dialect="upstash", fixtures=str(fixtures)) as emulator:
+        answer = await emulator.get("/v2/keys", token=token_of("defaultUser"))
+        assert answer.status == 401
+        assert answer.json["error"] == (
+            "unable to authenticate: invalid token, which is published for local development, and no account here "
+            "has it: `svc-emulator env` prints the credentials"
+        )
+        assert (await emulator.get("/v2/keys", token="mine")).status == 200
