@@ -14,7 +14,7 @@ import pytest
 from tests.examples.npm import folder_with_packages, needs_npm
 from tests.examples.workplaces import Workplace, free_port
 from tests.harness.loops import PATIENCE_S
-from tests.harness.processes import ROOT
+from tests.harness.processes import ROOT, serving
 
 PLACE = ".cache/upstash/qstash-dev/qstash"
 BLOCK = re.compile(r"```console\n(\$ mkdir -p ~/\.cache/upstash/qstash-dev.*?)```", re.DOTALL)
@@ -85,3 +85,19 @@ def test_the_client_says_that_the_port_is_taken(tmp_path_factory: pytest.TempPat
         variables = {"QSTASH_DEV": "true", "QSTASH_DEV_PORT": str(port), "HOME": str(tmp_path)}
         with place.running("node", "--import", "./offline.mjs", "taken.mjs", **variables) as program_of_client:
             program_of_client.line_with("address already in use: another program is listening there")
+
+
+@pytest.mark.slow
+@needs_npm
+def test_the_client_and_the_server_meet_at_the_port_of_one_variable(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """D-800: both read `QSTASH_DEV_PORT`, and nothing else says where the server is."""
+    place = Workplace(folder_with_packages(tmp_path_factory))
+    (place.folder / "publish.mjs").write_text(PUBLISH)
+    port = str(free_port())
+    with serving("dev", folder=tmp_path, command="qstash", port=(), extra={"QSTASH_DEV_PORT": port}) as server:
+        assert server.url == f"http://127.0.0.1:{port}"
+        output = place.run("node", "publish.mjs", QSTASH_DEV="true", QSTASH_DEV_PORT=port, HOME=str(tmp_path))
+    assert f"Server already running at http://127.0.0.1:{port}" in output
+    assert "is waiting: true" in output
