@@ -17,7 +17,6 @@ from emulator.wire.times import format_duration
 
 # Attempts of an advance that are grouped; of more, the first so many.
 _MOST_GROUPED = 10_000
-_PAGE = 1_000
 _FEW = 3
 
 
@@ -187,24 +186,18 @@ class Advance(Tool):
         if self.undoable:
             wanted["undoable"] = True
         report = await world.control("POST", "clock/advance", wanted)
-        made = await _made_since(world, report["from_ms"], last)
+        made = await _attempts_since(world, report["from_ms"], last)
         tried = {each["message_id"] for each in made}
-        letters = (await world.control("GET", "dead-letters", limit=_PAGE))["dead_letters"] if tried else []
+        letters = await world.entries("dead-letters", "dead_letters", _MOST_GROUPED) if tried else []
         dead = [each for each in letters if each["message_id"] in tried]
         return answer(_report(report, made, dead, self.until), next=_after(report, made, dead, undoable=self.undoable))
 
 
-async def _made_since(world: World, from_ms: int, last: int) -> list[Mapping[str, Any]]:
-    """The attempts that began since an instant and come after entry `last` of the journal."""
-    found: list[Mapping[str, Any]] = []
-    cursor = None
-    while len(found) < _MOST_GROUPED:
-        page = await world.control("GET", "deliveries", since=from_ms, limit=_PAGE, cursor=cursor, brief="true")
-        found += [each for each in page["deliveries"] if each["seq"] > last]
-        cursor = page["cursor"]
-        if cursor is None:
-            break
-    return found
+async def _attempts_since(world: World, from_ms: int, last: int) -> list[Mapping[str, Any]]:
+    """The first attempts that began since an instant and come after entry `last` of the journal."""
+    # The first part of a cursor is for people.
+    after = f"{from_ms}-{last}"
+    return await world.entries("deliveries", "deliveries", _MOST_GROUPED, since=from_ms, cursor=after, brief="true")
 
 
 def _report(

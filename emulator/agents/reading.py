@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -11,7 +12,19 @@ from msgspec import Meta
 
 from emulator.agents import documents
 from emulator.agents.moving import delivery_line
-from emulator.agents.tool import FULL, SHORT, Connection, Tool, ToolFailed, World, WorldId, answer, end_of, one_line
+from emulator.agents.tool import (
+    FULL,
+    SHORT,
+    Connection,
+    Tool,
+    ToolFailed,
+    World,
+    WorldId,
+    answer,
+    end_of,
+    fitting,
+    one_line,
+)
 from emulator.client.control import segment
 from emulator.client.errors import Refused
 
@@ -69,7 +82,8 @@ _LISTS: Mapping[str, tuple[str, str, Mapping[str, str], Callable[[Row], str]]] =
     "upcoming": ("upcoming", "items", {"expiries": "false"}, _upcoming),
 }
 _PAGED = ("deliveries", "messages", "dead-letters", "runs")
-_LIMITED = (*_PAGED, "refused", "upcoming")
+# The most entries of those that come whole and take a limit.
+_MOST = {"refused": 1_000, "upcoming": 10_000}
 
 Kind = Literal[
     "deliveries", "messages", "dead-letters", "runs", "schedules", "queues", "groups", "rules", "refused", "upcoming"
@@ -93,24 +107,72 @@ class Find(Tool):
 
     async def perform(self, connection: Connection) -> str:
         world = await connection.world(self.world)
-        path, key, asked, line = _LISTS[self.kind]
+        most, limit = FULL if self.detail == "full" else SHORT, self.limit
+        while True:
+            rows, cursor = await self._rows(world, limit)
+            next = ([self._again(cursor)] if cursor else []) + (["why(ID)"] if rows else ["status"])
+            lines = [self._line(row) for row in rows]
+            count = fitting(lines, next=next, most=most)
+            if count >= len(lines):
+                return answer(lines or [f"no {self.kind}"], next=next, most=most)
+            # So many again, because the cursor has to follow the last one that is shown (D-796).
+            limit = count
+
+    async def _rows(self, world: World, limit: int) -> tuple[Sequence[Row], str | None]:
+        """The next entries of the list, and the cursor behind them if there are more. Raises ToolFailed."""
+        path, key, asked, _ = _LISTS[self.kind]
         is_full = self.detail == "full"
-        query = {name: value for name, value in asked.items() if not (is_full and name == "brief")}
-        if self.kind == "deliveries":
-            query["redact"] = "true"
-        if self.kind in _LIMITED:
-            query["limit"] = str(self.limit)
-        query |= self.where
+        query = {
+            **{name: value for name, value in asked.items() if not (is_full and name == "brief")},
+            **({"redact": "true"} if self.kind == "deliveries" else {}),
+            **self.where,
+        }
+        if self.kind not in _PAGED:
+            return await self._slice(world, path, key, query, limit)
         if self.cursor:
-            if self.kind not in _PAGED:
-                raise ToolFailed(f"cursor: {self.kind} come whole", f'find("{self.kind}") without it')
             query["cursor"] = self.cursor
-        page = await world.control("GET", path, **query)
-        rows = page[key][: self.limit]
-        lines = [json.dumps(row) if is_full else one_line(line(row), 400) for row in rows]
-        more = [f'find("{self.kind}", cursor="{page["cursor"]}")'] if page.get("cursor") else []
-        next = [*more, "why(ID)"] if rows else [*more, "status"]
-        return answer(lines or [f"no {self.kind}"], next=next, most=FULL if is_full else SHORT)
+        if is_full:
+            # A page that is cut because its bodies are long has more than fits.
+            page = await world.control("GET", path, **query, limit=limit)
+        else:
+            page = await world.run(world.session.entries(path, key, query, limit))
+        return page[key], page["cursor"]
+
+    async def _slice(
+        self, world: World, path: str, key: str, query: Mapping[str, str], limit: int
+    ) -> tuple[Sequence[Row], str | None]:
+        """The same of a list that comes whole. Its cursor is how many entries were shown before.
+
+        Refused calls, to which newer ones come, are continued behind the number of the last.
+        """
+        if self.cursor and not re.fullmatch("[0-9]{1,15}", self.cursor):
+            text = f"cursor: expected that of an answer of this list, got {self.cursor[:40]!r}"
+            raise ToolFailed(text, f'find("{self.kind}") without it')
+        after = int(self.cursor or 0)
+        if self.kind in _MOST:
+            query = {"limit": str(_MOST[self.kind]), **query}
+        rows: list[Row] = (await world.control("GET", path, **query))[key]
+        if self.kind == "refused":
+            rows = [row for row in rows[::-1] if not after or row["seq"] < after]
+            return rows[:limit], str(rows[limit - 1]["seq"]) if len(rows) > limit else None
+        end = after + limit
+        return rows[after:end], str(end) if len(rows) > end else None
+
+    def _line(self, row: Row) -> str:
+        _, _, _, line = _LISTS[self.kind]
+        return json.dumps(row) if self.detail == "full" else one_line(line(row), 400)
+
+    def _again(self, cursor: str) -> str:
+        """The call that continues the list."""
+        options: dict[str, object] = {"limit": self.limit, "cursor": cursor}
+        if self.where:
+            options["where"] = self.where
+        if self.detail != "short":
+            options["detail"] = self.detail
+        if self.world != "default":
+            options["world"] = self.world
+        named = ", ".join(f"{name}={json.dumps(value)}" for name, value in options.items())
+        return f'find("{self.kind}", {named})'
 
 
 class Why(Tool):

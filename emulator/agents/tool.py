@@ -70,6 +70,12 @@ class World:
         given = {name: str(value) for name, value in query.items() if value is not None}
         return await self.run(self.session.control(method, path, body, query=given))
 
+    async def entries(self, path: str, name: str, most: int | None = None, **query: object) -> list[Mapping[str, Any]]:
+        """The entries of a list of the control API, all or the first `most`. Raises EmulatorError."""
+        wanted = {name: str(value) for name, value in query.items() if value is not None}
+        found: list[Mapping[str, Any]] = (await self.run(self.session.entries(path, name, wanted, most)))[name]
+        return found
+
     async def find_message(self, text: str) -> str:
         """The id of the message with that id, the end of it, a URL or a label. Raises ToolFailed."""
         if text.startswith("msg_"):
@@ -157,21 +163,33 @@ def one_line(text: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
+def _end(next: Sequence[str]) -> str:
+    return f"next: {'; '.join(next)}" if next else ""
+
+
+def _room(next: Sequence[str], most: int) -> int:
+    """Characters for the lines of an answer, beside its end and the count of what is left out."""
+    return most - len(_end(next)) - 60
+
+
+def fitting(lines: Sequence[str], *, next: Sequence[str] = (), most: int = SHORT) -> int:
+    """How many of the lines an answer of at most so many characters has; one at least, which may be cut."""
+    left = _room(next, most)
+    for at, line in enumerate(lines):
+        left -= len(line) + 1
+        if left < 0:
+            return max(1, at)
+    return len(lines)
+
+
 def answer(lines: Iterable[str], *, next: Sequence[str] = (), most: int = SHORT) -> str:
     """Lines as an answer of at most so many characters, which ends with what to call next."""
-    end = f"next: {'; '.join(next)}" if next else ""
-    left = most - len(end) - 60
-    kept: list[str] = []
     shown = list(lines)
-    for at, line in enumerate(shown):
-        if len(line) + 1 > left:
-            if at == 0:
-                # One that is too long alone is cut.
-                kept.append(f"{line[: left - 4]}...")
-                break
-            rest = len(shown) - at
-            kept.append(f"... {rest} more {'line' if rest == 1 else 'lines'} left out")
-            break
-        kept.append(line)
-        left -= len(line) + 1
-    return "\n".join([*kept, *([end] if end else [])])
+    kept = shown[: fitting(shown, next=next, most=most)]
+    room = _room(next, most)
+    if kept and len(kept[0]) + 1 > room:
+        # One that is too long alone is cut.
+        kept[0] = f"{kept[0][: room - 4]}..."
+    if rest := len(shown) - len(kept):
+        kept.append(f"... {rest} more {'line' if rest == 1 else 'lines'} left out")
+    return "\n".join([*kept, *([_end(next)] if next else [])])

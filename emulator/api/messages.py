@@ -113,9 +113,9 @@ async def publish_and_wait(world: World, command: Publish) -> AttemptOutcome:
             await watch.wait(_PATIENCE_S)
     if generation == world.generation:
         await world.driver.commit()
-        page = await world.history.deliveries(DeliveryQuery(message_id=published.message_id))
-        if page.items:
-            return page.items[-1].outcome
+        last = DeliveryQuery(message_id=published.message_id, limit=1, latest_first=True)
+        for delivery in (await world.history.deliveries(last)).items:
+            return delivery.outcome
     raise Conflict(f"message {published.message_id} has ended without an answer")
 
 

@@ -72,6 +72,22 @@ class Control:
             request = api.call(method, path, body, query=query).request(http, content=content)
             return api.read(answer_of(http.send(request)))
 
+    def entries(
+        self,
+        path: str,
+        name: str,
+        query: Mapping[str, str],
+        most: int | None = None,
+        *,
+        named: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """A list, whole or its first `most` entries, as one answer; see `pages.reading`."""
+        from emulator.client import pages
+
+        return pages.read(
+            pages.reading(name, query, most), lambda page: self.call("GET", path, query=page, named=named)
+        )
+
     def of_service(
         self,
         method: str,

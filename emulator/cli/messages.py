@@ -22,11 +22,13 @@ from emulator.cli.output import (
     WrongUsage,
     counted,
     end_of,
+    status_of,
     styled_state,
     styled_status,
 )
 from emulator.cli.runs import cancel_run, content_type_of, run_line, run_lines, run_shown
 from emulator.server.logs import printable
+from emulator.worlds.calls import MAX_LIMIT as MOST_REFUSED
 
 # So much of a body is shown, in characters of text or in bytes.
 _TEXT_SHOWN = 4_000
@@ -76,13 +78,14 @@ _MESSAGES = Listing(
 )
 @limit_option
 @shown(_MESSAGES)
-def messages(control: Control, /, *, run: str | None, **wanted: Any) -> Any:
+def messages(control: Control, /, *, run: str | None, limit: int, **wanted: Any) -> Any:
     """List messages, live and ended, the newest last.
 
     The end of an id, as the first column has it, is enough for every command that takes one.
     """
     run_id = None if run is None else listings.find_run(control, run)["id"]
-    return control.call("GET", "messages", query=asked({**wanted, "run": run_id}), named={"state": "--state"})
+    query = asked({**wanted, "run": run_id})
+    return control.entries("messages", "messages", query, limit, named={"state": "--state"})
 
 
 # -- one message --------------------------------------------------------------------------------
@@ -126,7 +129,7 @@ def _attempt(delivery: Row, *, is_whole: bool) -> Iterator[str]:
     took = f" after {delivery['duration_ms']} ms" if delivery["duration_ms"] else ""
     if delivery["took_ms"] is not None:
         took += f", took {delivery['took_ms']} ms of real time"
-    result = styled_status(response, delivery["error"])
+    result = styled_status(status_of(response), delivery["error"])
     yield click.style(f"attempt {delivery['attempt']} at {delivery['at']} ({delivery['via']})", bold=True)
     yield f"> {delivery['method']} {delivery['url']}"
     yield from _content("> ", delivery, is_whole=is_whole)
@@ -180,7 +183,8 @@ def show(control: Control, *, message: str, full: bool, originals: bool) -> Any:
     if is_run(row):
         return run_shown(control, row["id"], originals=originals)
     wanted = {"message_id": row["message_id"], "redact": str(not originals).lower()}
-    return {"message": row, "deliveries": listings.every(control, "deliveries", "deliveries", **wanted)}
+    attempts = control.entries("deliveries", "deliveries", wanted)
+    return {"message": row, "deliveries": attempts["deliveries"]}
 
 
 # -- what changes messages ------------------------------------------------------------------------
@@ -332,7 +336,7 @@ _DELIVERIES = Listing(
         "ID ENDS": lambda row: end_of(row["message_id"]),
         "TRY": "attempt",
         "DESTINATION": "{method} {url}",
-        "RESULT": lambda row: styled_status(row["response"], row["error"]),
+        "RESULT": lambda row: styled_status(row["status"], row["error"]),
         "VIA": "via",
     },
     newest_first=True,
@@ -346,14 +350,17 @@ _DELIVERIES = Listing(
 @click.option("--succeeded", "outcome", flag_value="succeeded", help="Only attempts that were answered with 2xx.")
 @limit_option
 @shown(_DELIVERIES)
-def deliveries(control: Control, /, *, message: str | None, **wanted: Any) -> Any:
+def deliveries(control: Control, /, *, message: str | None, limit: int, **wanted: Any) -> Any:
     """List attempts to deliver, the newest last.
 
     `show ID` has the requests and responses whole.
     """
     message_id = None if message is None else listings.find_message(control, message)
     query = asked({**wanted, "message_id": message_id, "order": "latestFirst", "redact": "true"})
-    return control.call("GET", "deliveries", query=query)
+    if not click.get_current_context().params["as_json"]:
+        # The table has no headers and bodies.
+        query["brief"] = "true"
+    return control.entries("deliveries", "deliveries", query, limit)
 
 
 _REFUSED = Listing(
@@ -376,7 +383,8 @@ def refused(control: Control, *, limit: int) -> Any:
 
     Those of the messaging and management APIs, the newest last.
     """
-    return control.call("GET", "refused", query={"limit": str(limit)})
+    # More are not kept, and the call takes no larger limit.
+    return control.call("GET", "refused", query={"limit": str(min(limit, MOST_REFUSED))})
 
 
 _COLOURS = {"delivered": "green", "failed": "red", "canceled": "yellow", "held": "yellow", "backoff": "yellow"}

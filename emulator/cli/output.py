@@ -171,11 +171,16 @@ def styled_state(state: str) -> str:
     return click.style(state, fg=_STATES.get(state))
 
 
-def styled_status(response: Mapping[str, Any] | None, error: str | None) -> str:
+def status_of(response: Mapping[str, Any] | None) -> int | None:
+    """The status of the answer to an attempt that is shown whole; a brief one has it as `status`."""
+    return None if response is None else int(response["status"])
+
+
+def styled_status(status: int | None, error: str | None) -> str:
     """The result of an attempt: the status of the answer, or why there was none."""
-    if response is None:
+    if status is None:
         return click.style(str(error), fg="red")
-    return click.style(str(response["status"]), fg="green" if 200 <= response["status"] < 300 else "red")
+    return click.style(str(status), fg="green" if 200 <= status < 300 else "red")
 
 
 def status_text(status: Mapping[str, Any]) -> str:

@@ -390,9 +390,9 @@ _DEAD_LETTERS = Listing(
 @listings.label_option
 @listings.limit_option
 @shown(_DEAD_LETTERS)
-def list_dead_letters(control: Control, /, **wanted: Any) -> Any:
+def list_dead_letters(control: Control, /, *, limit: int, **wanted: Any) -> Any:
     """List the dead letters of all accounts, the newest last."""
-    return control.call("GET", "dead-letters", query=asked(wanted))
+    return control.entries("dead-letters", "dead_letters", asked(wanted), limit)
 
 
 _chosen = listings.chosen("dead letters", all_help="All that there are now.")
@@ -447,4 +447,5 @@ def _resolve(control: Control, ids: Sequence[str], **wanted: str) -> Sequence[Ro
     if ids:
         found = (listings.find_dead_letter(control, each) for each in ids)
         return list({letter["dead_letter_id"]: letter for letter in found}.values())
-    return listings.every(control, "dead-letters", "dead_letters", **wanted)[::-1]
+    letters: list[Row] = control.entries("dead-letters", "dead_letters", wanted)["dead_letters"]
+    return letters[::-1]

@@ -18,6 +18,7 @@ from emulator.cli.output import (
     Row,
     columns,
     one_line,
+    status_of,
     styled_state,
     styled_status,
 )
@@ -74,10 +75,10 @@ def _listed(answer: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--text", metavar="TEXT", help="Only runs with this in their id, URL or a label, in any case.")
 @limit_option
 @shown(_listed)
-def list_runs(control: Control, /, *, state: str | None, **wanted: Any) -> Any:
+def list_runs(control: Control, /, *, state: str | None, limit: int, **wanted: Any) -> Any:
     """List the workflow runs of all accounts, the newest last."""
     query = asked({**wanted, "state": None if state is None else _STATES[state], "count": "true"})
-    return control.call("GET", "runs", query=query)
+    return control.entries("runs", "runs", query, limit)
 
 
 # -- one run ------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ def _answer(delivery: Row | None) -> Iterator[str]:
         yield "< the attempt is not kept any more"
         return
     response = delivery["response"]
-    yield f"< {styled_status(response, delivery['error'])}"
+    yield f"< {styled_status(status_of(response), delivery['error'])}"
     if response is None:
         return
     text = response["body"] if response["body"] is not None else "(bytes that are no text: show has them)"

@@ -19,7 +19,7 @@ import click
 
 from emulator.cli.control import BrokenOff, Control, NoServer, on_world
 from emulator.cli.listings import find_message_or_run, is_message_id, is_run
-from emulator.cli.output import CommandFailed, styled_status
+from emulator.cli.output import CommandFailed, status_of, styled_status
 from emulator.core.errors import Malformed
 from emulator.core.rules.destination_rules import matches_url
 from emulator.server.logs import printable, printable_styled, wants_colours
@@ -243,7 +243,7 @@ def _shown(event: StreamEvent) -> str:
     data = _object(event)
     match event.kind:
         case Kind.ATTEMPT:
-            result = styled_status(data["response"], data["error"])
+            result = styled_status(status_of(data["response"]), data["error"])
             details = click.style(f"(attempt {data['attempt']}, {data['via']})", dim=True)
             target = f"{data['method']} {data['url']}"
             chaos = f" chaos: {data['chaos']['did']}" if "chaos" in data else ""

@@ -13,6 +13,7 @@ from emulator.cli.control import Control, shown
 from emulator.cli.listings import firing_line
 from emulator.cli.options import Instant
 from emulator.cli.output import WrongUsage, print_json, print_lines
+from emulator.control.upcoming import MAX_LIMIT
 from emulator.control.when import told_attempts, told_firings
 from emulator.core.errors import InvalidInput
 from emulator.wire.times import format_duration
@@ -33,7 +34,12 @@ def preview_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield click.style(f"  {_subject(wait)}", dim=True)
     if answer["truncated"]:
         yield ""
-        yield "there is more: --limit lists as much as it says"
+        is_most = max(len(answer["items"]), len(answer["waiting"])) >= MAX_LIMIT
+        yield (
+            f"there is more than the {MAX_LIMIT:,} that are listed at most"
+            if is_most
+            else ("there is more: --limit lists as much as it says")
+        )
 
 
 def _item_lines(items: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[str]:
@@ -55,7 +61,7 @@ def _subject(entry: Mapping[str, Any]) -> str:
 @click.command(epilog="Example: svc-emulator upcoming --until 2026-12-31T00:00:00Z")
 @click.option("--until", type=Instant(), help="Last instant to list, ISO 8601. With it every firing is listed.")
 @click.option("--all", "all_", is_flag=True, help="Also list what ends by age: deduplications, dead letters, messages.")
-@click.option("--limit", type=click.IntRange(min=1, max=10_000), help="List at most so much. Default: 1000.")
+@click.option("--limit", type=click.IntRange(min=1, max=MAX_LIMIT), help="List at most so much. Default: 1000.")
 @shown(preview_lines)
 def upcoming(control: Control, *, until: int | None, all_: bool, limit: int | None) -> Any:
     """List the due work to come, in order. None of it is done.

@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import httpx
 import msgspec
 
+from emulator.client import pages
 from emulator.client.arguments import check_names, given
 from emulator.client.control import ControlApi, HttpAnswer, RawBody, answer_of, segment
 from emulator.client.errors import Mode, Refused, is_emulator_error
@@ -227,14 +228,13 @@ class Session:
 
     async def journal(self, **query: str | None) -> Journal:
         """The same, and since when history is kept."""
-        wanted, found = given(query), []
-        cursor: str | None = ""
-        while cursor is not None:
-            place = {"cursor": cursor} if cursor else {}
-            answer = await self.exchange("GET", "deliveries", query={**wanted, "limit": _PAGE, **place})
-            page, cursor = read_deliveries(answer.body)
-            found += page.deliveries
-        return Journal(deliveries=found, dropped_ms=page.dropped_ms)
+
+        async def page(query: pages.Query) -> pages.Answer:
+            journal, cursor = read_deliveries((await self.exchange("GET", "deliveries", query=query)).body)
+            return {"deliveries": journal.deliveries, "dropped_ms": journal.dropped_ms, "cursor": cursor}
+
+        whole = await pages.read_async(pages.reading("deliveries", given(query)), page)
+        return Journal(deliveries=whole["deliveries"], dropped_ms=whole["dropped_ms"])
 
     async def newest_deliveries(self) -> Journal:
         """The newest attempts, at most a page of them, and how many there are."""
@@ -242,49 +242,48 @@ class Session:
         page, _ = read_deliveries((await self.exchange("GET", "deliveries", query=query)).body)
         return replace(page, deliveries=page.deliveries[::-1])
 
-    async def pages(
-        self, list_of: Callable[..., Any], path: str, name: str, query: Mapping[str, str]
-    ) -> tuple[list[Any], int | None]:
-        """A whole list, page after page, by `control` or `messaging`; `name` is its field in the JSON.
+    async def entries(self, path: str, name: str, query: Mapping[str, str], most: int | None = None) -> dict[str, Any]:
+        """A list of the control API, whole or its first `most` entries, as one answer; see `pages.reading`."""
+        return await pages.read_async(
+            pages.reading(name, query, most), lambda page: self.control("GET", path, query=page)
+        )
 
-        And up to when history is not kept that the list would have.
-        """
-        found, cursor, page = [], "", {}
-        while cursor is not None:
-            page = await list_of("GET", path, query={**query, "cursor": cursor} if cursor else query)
-            found += page[name]
-            cursor = page.get("cursor")
-        return found, page["dropped"]["until_ms"] if "dropped" in page else None
+    async def _entries_of_service(self, path: str, name: str, query: Mapping[str, str], largest: int) -> list[Any]:
+        """A whole list of the messaging API, whose pages have at most `largest` entries."""
+        whole = await pages.read_async(
+            pages.reading(name, query, size="count", largest=largest),
+            lambda page: self.messaging("GET", path, query=page),
+        )
+        entries: list[Any] = whole[name]
+        return entries
 
     # The control API has the newest first, Python has them last (D-484).
 
     async def message_statuses(self, **query: str | None) -> tuple[list[MessageStatus], int | None]:
         """The messages that fit the filters of the control API, the newest last; since when history is kept."""
-        found, dropped_ms = await self.pages(self.control, "messages", "messages", {**given(query), "limit": _PAGE})
-        return msgspec.convert(found[::-1], list[MessageStatus]), dropped_ms
+        whole = await self.entries("messages", "messages", given(query))
+        return msgspec.convert(whole["messages"][::-1], list[MessageStatus]), _dropped_ms(whole)
 
     async def workflow_runs(self, **query: str | None) -> tuple[list[WorkflowRun], int | None]:
         """The same of workflow runs, without their steps."""
-        wanted = {**given(query), "limit": _PAGE, "redact": "false"}
-        found, dropped_ms = await self.pages(self.control, "runs", "runs", wanted)
-        return [read_run(each) for each in found[::-1]], dropped_ms
+        whole = await self.entries("runs", "runs", {**given(query), "redact": "false"})
+        return [read_run(each) for each in whole["runs"][::-1]], _dropped_ms(whole)
 
     async def run_dead_letters(self, **query: str | None) -> list[RunDeadLetter]:
         """The dead letters of workflow runs that fit the filters of the control API, the oldest first."""
-        wanted = {**given(query), "kind": "run", "limit": _PAGE}
-        found, _ = await self.pages(self.control, "dead-letters", "dead_letters", wanted)
-        return msgspec.convert(found[::-1], list[RunDeadLetter])
+        whole = await self.entries("dead-letters", "dead_letters", {**given(query), "kind": "run"})
+        return msgspec.convert(whole["dead_letters"][::-1], list[RunDeadLetter])
 
     async def event_log(self, name: Literal["events", "logs"], query: Mapping[str, str]) -> list[Event]:
         """The entries of the service's log that fit its filters, by one of its names; the newest last."""
-        wanted = {**query, "order": "earliestFirst", "count": "1000" if name == "events" else "100"}
-        found, _ = await self.pages(self.messaging, f"/v2/{name}", name, wanted)
-        return [read(Event, each) for each in found]
+        largest = 1_000 if name == "events" else 100
+        entries = await self._entries_of_service(f"/v2/{name}", name, {**query, "order": "earliestFirst"}, largest)
+        return [read(Event, each) for each in entries]
 
     async def dead_letters(self, query: Mapping[str, str]) -> list[DeadLetter]:
         """The dead letters that fit the service's filters, the oldest first."""
-        found, _ = await self.pages(self.messaging, "/v2/dlq", "messages", {**query, "count": "100"})
-        return [read(DeadLetter, each) for each in found]
+        entries = await self._entries_of_service("/v2/dlq", "messages", query, largest=100)
+        return [read(DeadLetter, each) for each in entries]
 
     async def explain(self, message_id: str) -> Any:
         """The reason chain of a message."""
@@ -315,6 +314,11 @@ class Session:
 
             answer = await self.request("PUT", f"snapshots/{segment(name)}/file", content=pieces())
             return self.api.read(answer_of(answer))
+
+
+def _dropped_ms(answer: Mapping[str, Any]) -> int | None:
+    """Up to when history is not kept that a list would have."""
+    return answer["dropped"]["until_ms"] if "dropped" in answer else None
 
 
 # -- how a session begins and ends ----------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from emulator.api.endpoint import Answer
@@ -162,19 +163,29 @@ async def list_spans(call: ControlCall) -> MessageSpans:
     await world.current_state()
     if await world.logs.find(message_id) is None:
         raise NotFound("message", message_id)
-    page = await world.history.deliveries(DeliveryQuery(message_id=message_id, limit=_MOST_DELIVERIES))
-    named = [(each, read_traceparent(value_of(each.outcome.request_headers, HEADER))) for each in page.items]
-    shared = Counter(context for _, context in named)
+    named: list[tuple[int, int, SpanContext | None]] = []
+    query = DeliveryQuery(message_id=message_id, limit=_MOST_DELIVERIES)
+    while True:
+        page = await world.history.deliveries(query)
+        named += [
+            (each.seq, each.attempt, read_traceparent(value_of(each.outcome.request_headers, HEADER)))
+            for each in page.items
+        ]
+        # A page is shorter where bodies are long (D-562).
+        if page.cursor is None or len(named) >= _MOST_DELIVERIES:
+            break
+        query = replace(query, cursor=page.cursor)
+    shared = Counter(context for _, _, context in named)
     found = [
         DeliverySpans(
-            seq=delivery.seq,
-            attempt=delivery.attempt,
+            seq=seq,
+            attempt=attempt,
             trace_id=context.trace_id,
             span_id=context.span_id,
             is_shared=shared[context] > 1,
             spans=_spans(call, context),
         )
-        for delivery, context in named
+        for seq, attempt, context in named[:_MOST_DELIVERIES]
         if context is not None
     ]
     return MessageSpans(deliveries=tuple(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +16,7 @@ from emulator.agents import moving
 from emulator.agents.server import tools
 from emulator.agents.tool import FULL, SHORT, answer
 from emulator.agents.tools import TOOLS
+from emulator.client.errors import Refused
 from tests.agents.clients import Agent, as_agent
 
 URL = "https://api.test/hook"
@@ -286,6 +288,74 @@ async def test_resources(agent: Agent, emulator: AsyncEmulator) -> None:
         await agent.client.read_resource("emulator://delivery/99")
 
 
+# -- lists in parts -----------------------------------------------------------------------------
+
+
+async def in_parts(agent: Agent, **arguments: Any) -> list[str]:
+    """The lines of `find`, each answer followed by the call that it names."""
+    lines: list[str] = []
+    while True:
+        *part, next = (await agent.ask("find", **arguments)).splitlines()
+        assert not any("left out" in line for line in part), part
+        lines += part
+        call = re.match(r"next: find\(\"[a-z-]+\", (.*)\); ", next)
+        if call is None:
+            return lines
+        named = re.findall(r"(\w+)=(\"[^\"]*\"|\{[^}]*\}|[0-9]+)", call[1])
+        arguments = {"kind": arguments["kind"], **{name: json.loads(value) for name, value in named}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [1, 7, 50, 1_000])
+def test_every_entry_is_shown_once_however_little_an_answer_has_room_for(limit: int) -> None:
+    """D-796: the cursor follows the last line that is shown, in lists that come in pages and in those that do not."""
+
+    @as_agent
+    async def run(agent: Agent, emulator: AsyncEmulator) -> None:
+        for number in range(31):
+            url = f"https://app.test/{number:02}/{'x' * 60}"
+            await emulator.publish(url, label="many")
+            await emulator.publish(f"https://other.test/{number}", delay="1h")
+            await emulator.queues.upsert(f"queue-{number:02}", parallelism=1)
+            await emulator.schedules.create(f"https://cron.test/{number}", cron="0 9 * * *")
+            with pytest.raises(Refused):
+                await emulator.call("GET", f"/v2/messages/none-{number}")
+        for arguments, count in (
+            ({"kind": "deliveries", "where": {"label": "many"}}, 31),
+            ({"kind": "messages", "where": {"state": "live"}}, 31),
+            ({"kind": "queues"}, 31),
+            ({"kind": "schedules"}, 31),
+            ({"kind": "refused"}, 31),
+            ({"kind": "upcoming"}, 62),
+        ):
+            lines = await in_parts(agent, limit=limit, **arguments)
+            assert len(lines) == count, arguments
+            whole = await in_parts(agent, limit=1_000, detail="full", **arguments)
+            assert len(whole) == count, arguments
+            assert len(set(whole)) == count, arguments
+
+    run()
+
+
+@as_agent
+async def test_an_entry_that_comes_between_two_parts_changes_nothing(agent: Agent, emulator: AsyncEmulator) -> None:
+    """D-796: not of lists that have the newest first."""
+    for number in range(4):
+        await emulator.publish(f"https://app.test/{number}")
+        with pytest.raises(Refused):
+            await emulator.call("GET", f"/v2/messages/none-{number}")
+    lists = (("deliveries", r"app\.test/(\w+)"), ("refused", r"none-(\w+) ->"))
+    first = {kind: await agent.ask("find", kind=kind, limit=2) for kind, _ in lists}
+    await emulator.publish("https://app.test/late")
+    with pytest.raises(Refused):
+        await emulator.call("GET", "/v2/messages/none-late")
+    for kind, pattern in lists:
+        [cursor] = re.findall(r'cursor="([^"]+)"', first[kind])
+        second = await agent.ask("find", kind=kind, limit=2, cursor=cursor)
+        assert re.findall(pattern, first[kind] + second) == ["3", "2", "1", "0"], kind
+    assert "cursor: expected that of an answer" in await agent.refused("find", kind="queues", cursor="x")
+
+
 def test_an_answer_ends_with_what_to_call_next_however_long_it_is() -> None:
     """D-710."""
     long = answer([f"line {number}" for number in range(1_000)], next=["status"])
@@ -308,7 +378,7 @@ async def test_answers_stay_short_beside_more_messages_than_are_looked_at(
         moved = await agent.ask("advance", by="2h")
     assert "2401 deliveries: 2281 succeeded, 120 failed" in moved
     assert "\n1 x https://app.test/once -> 200\n" in moved
-    assert "(grouped: the first 2000)" in moved
+    assert "(grouped: the first 1500)" in moved
     letter = (await emulator.dead_letters.all(url="https://down.test/0"))[0]
     answers = [
         moved,

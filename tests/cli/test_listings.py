@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,7 @@ from click.shell_completion import ShellComplete
 from emulator.cli import main
 from emulator.cli.clock import INTERRUPTED, Report, Steps
 from emulator.cli.control import Control
+from emulator.cli.upcoming import preview_lines
 from tests.cli.shell import DOWN, URL, invoke, printed, publish, read, refused, rule, service
 from tests.harness import emulators
 
@@ -62,6 +64,44 @@ def test_nothing_found_is_said_in_one_line(server: emulators.Server, command: Se
     assert "has an id that ends in 'zzzz'" in text
     assert text.count("\n") == 1
     assert "needs 4 characters" in refused(server, *command, "zzz")
+
+
+def test_a_list_has_as_many_lines_as_its_limit_says(server: emulators.Server) -> None:
+    """D-795: also where long bodies make the pages of the control API short."""
+    rule(server, DOWN, respond={"status": 503})
+    urls = [f"https://api.example.com/{number:02}" for number in range(25)]
+    for url in urls:
+        publish(server, url, b"x" * 1_000_000)
+        publish(server, DOWN, Svc_Retries="0")
+    all_urls = [url for pair in zip(urls, [DOWN] * 25, strict=True) for url in pair]
+    for limit in (1, 35, 49, 50, 5_000):
+        is_whole = limit >= 50
+        for command in ("deliveries", "messages"):
+            _, *lines = printed(server, command, "--limit", str(limit)).splitlines()
+            hint = [] if is_whole else [lines.pop()]
+            assert [re.findall(r"https://\S+", line)[0] for line in lines] == all_urls[-limit:], command
+            assert hint == ([] if is_whole else ["there are older ones: --limit lists more"]), command
+        letters = printed(server, "dead-letters", "--limit", str(limit)).splitlines()
+        assert sum(DOWN in line for line in letters) == min(limit, 25)
+        assert ("there are older ones" in letters[-1]) == (limit < 25)
+        tailed = printed(server, "tail", "--no-follow", "--last", str(limit)).splitlines()
+        assert len(tailed) == min(limit, 50)
+    whole = read(server, "deliveries", "--limit", "45")
+    assert [each["url"] for each in whole["deliveries"]] == all_urls[:4:-1]
+    assert {"headers", "body", "response"} <= whole["deliveries"][0].keys()
+    assert whole["cursor"] is not None
+
+
+def test_what_is_due_is_listed_as_far_as_it_can_be() -> None:
+    """D-795: a hint names no larger limit where there is none."""
+
+    def last_line(many: int) -> str:
+        item = {"kind": "delivery", "at_ms": 1_000, "at": "1970-01-01T00:00:01.000Z", "why": "due", "url": URL}
+        answer = {"now": "", "now_ms": 0, "until": None, "items": [item] * many, "waiting": [], "truncated": True}
+        return list(preview_lines(answer))[-1]
+
+    assert last_line(9_999) == "there is more: --limit lists as much as it says"
+    assert last_line(10_000) == "there is more than the 10,000 that are listed at most"
 
 
 def test_an_old_id_is_said_to_be_dropped() -> None:

@@ -124,6 +124,17 @@ async def test_spans_are_found_below_the_delivery_that_caused_them(emulator: InP
     assert (await emulator.control("GET", "/messages/msg_none/spans")).status == 404
 
 
+@pytest.mark.slow
+@with_emulator(trace="inject")
+async def test_spans_of_every_attempt_are_found_however_long_its_body_is(emulator: InProcess) -> None:
+    """D-795."""
+    with receiver(lambda received: 500) as app:
+        message_id = await emulator.publish(f"{app.url}/hook", {"Svc-Retries": "4"}, b"x" * 4_000_000)
+        await emulator.advance("1d")
+        found = (await emulator.control("GET", f"/messages/{message_id}/spans")).json["deliveries"]
+    assert [each["attempt"] for each in found] == [1, 2, 3, 4, 5]
+
+
 @with_emulator()
 async def test_a_forwarded_traceparent_is_that_of_all_attempts(emulator: InProcess) -> None:
     with receiver(lambda received: 500 if len(app.requests) == 1 else 200) as app:

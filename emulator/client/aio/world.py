@@ -466,8 +466,11 @@ class AsyncWorld:
     # -- looking ahead and back -------------------------------------------------------------
 
     async def upcoming(self, until: Instant | None = None) -> dict[str, Any]:
-        """All due work to come, in order, without doing it: the answer of `GET /_emulator/upcoming`."""
-        query = {} if until is None else {"until": str(instant("until", until))}
+        """All due work to come, in order, without doing it: the answer of `GET /_emulator/upcoming`.
+
+        If that is more than 10,000 entries, it has the first of them, and `truncated` is true.
+        """
+        query = {"limit": "10000"} | ({} if until is None else {"until": str(instant("until", until))})
         answer: dict[str, Any] = await self._link.control("GET", "upcoming", query=query)
         return answer
 

@@ -23,14 +23,17 @@ import { isGood } from "../timeline_rows.js";
 import { appSpans } from "./app_spans.js";
 import { bytesOf, exchange, flat, signature } from "./message_parts.js";
 
+const whole = (rows) => () => ({ many: Infinity, rows });
+
 export function detail(context) {
   const message = context.route.select;
   const place = h("div.panel", { "aria-busy": "true" });
   const lists = [
     ["explain", `messages/${encodeURIComponent(message)}/explain`],
-    ["attempts", "deliveries", { message_id: message, limit: 1000 }],
+    // Long bodies make the pages of the journal short.
+    ["attempts", "deliveries", { message_id: message, limit: 1000 }, whole("deliveries")],
     ["listed", "messages", { id: message, limit: 1 }],
-  ].map(([what, path, query]) => [`${what} ${message}`, path, query]);
+  ].map(([what, ...list]) => [`${what} ${message}`, ...list]);
   let drawn = "";
   const draw = () => {
     const found = lists.map(([name]) => context.state.lists[name]);
@@ -48,8 +51,8 @@ export function detail(context) {
         : panel(context, explained, deliveries, listed ?? {}),
     );
   };
-  for (const [name, path, query] of lists) {
-    context.load(name, path, query, draw);
+  for (const [name, path, query, pages] of lists) {
+    context.load(name, path, query, draw, pages);
   }
   context.watch((state) => state.credentials, draw);
   return place;

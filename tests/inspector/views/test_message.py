@@ -43,6 +43,16 @@ def test_a_body_is_shown_pretty_raw_and_hex(emulator: Server) -> None:
 
 
 @in_browser
+def test_every_attempt_is_shown_however_long_its_body_is(emulator: Server) -> None:
+    """D-795."""
+    fail(emulator)
+    message_id = publish(emulator, DOWN, body=b"x" * 4_000_000, Svc_Retries="4")
+    control(emulator, "POST", "/clock/advance", {"by": "1h"})
+    with opened(emulator, f"#/timeline?select={message_id}") as page:
+        expect(page.get_by_label("Request body")).to_have_count(5)
+
+
+@in_browser
 def test_the_signature_is_decoded_and_checked_with_each_key(emulator: Server) -> None:
     message_id = publish(emulator, body=b"\xff\xfe")
     with opened(emulator, f"#/timeline?select={message_id}") as page:
