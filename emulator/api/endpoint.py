@@ -67,6 +67,8 @@ class Answer(Response):
 
 # In the scope of a request: ends its connection at once, without what is still to be sent.
 DISCONNECT: Final = "emulator.disconnect"
+# In the scope of a request: whether its target has a question mark. ASGI does not tell an empty query from none.
+HAS_QUERY: Final = "emulator.has_query"
 # In the disconnect that a call gets when its server ends.
 IS_END_OF_SERVER: Final = "emulator.is_end_of_server"
 
@@ -221,6 +223,7 @@ async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = Fa
             body=b"" if is_streamed else await _read_body(scope, receive),
             client_ip="127.0.0.1" if client is None else client[0],
             scheme=scope.get("scheme", "http"),
+            has_query=scope.get(HAS_QUERY, False),
         ),
         path_parameters=scope.get("path_params", {}),
         pieces=partial(_pieces, receive) if is_streamed else _nothing,

@@ -15,7 +15,7 @@ from typing import Any
 from starlette.types import Message, Scope, Send
 
 from emulator.api.callers import Known, known_caller, known_token
-from emulator.api.endpoint import PASSED_ON
+from emulator.api.endpoint import HAS_QUERY, PASSED_ON
 from emulator.api.next_steps import beginning_of, similar_operation
 from emulator.core.errors import Refused
 from emulator.core.language.text import near
@@ -288,4 +288,5 @@ def _parts(scope: Scope) -> RequestParts:
         raw_headers=scope["headers"],
         body=b"",
         client_ip="",
+        has_query=scope.get(HAS_QUERY, False),
     )

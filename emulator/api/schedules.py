@@ -21,7 +21,7 @@ async def write_schedule(call: MessagingCall) -> Response:
     kind = options.RequestKind.SCHEDULE
     command = WriteSchedule(
         account_id=call.account_id,
-        destination=read_destination(call.request.raw_rest(2), parts.raw_query, call.dialect),
+        destination=read_destination(call.request.raw_rest(2), parts.typed_query, call.dialect),
         schedule_id=options.read_schedule_id(parts, call.dialect),
         cron=options.read_cron(parts, call.dialect),
         body=parts.body,

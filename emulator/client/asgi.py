@@ -17,6 +17,7 @@ import anyio
 import httpx
 from asgi_lifespan import LifespanManager, LifespanNotSupported
 
+from emulator.api.endpoint import HAS_QUERY
 from emulator.client.event_loops import TAKES_UNAWAITED, AsgiApp
 from emulator.core.record import Headers, Record
 
@@ -35,6 +36,7 @@ class Target(Record):
     path: str
     raw_path: bytes
     query: bytes
+    has_query: bool
 
 
 @lru_cache(maxsize=1024)
@@ -49,6 +51,7 @@ def target_of(url: str, query: tuple[tuple[str, str], ...] = ()) -> Target:
         path=read.path,
         raw_path=read.raw_path.partition(b"?")[0],
         query=read.query,
+        has_query=b"?" in read.raw_path,
     )
 
 
@@ -94,6 +97,7 @@ class Exchange:
             "server": (target.host, target.port),
             "client": _CLIENT,
             "root_path": "",
+            HAS_QUERY: target.has_query,
         }
         await app(scope, self._receive, self._send)
 
@@ -121,6 +125,23 @@ class Exchange:
                 self.is_over = True
                 if self._end is not None:
                     self._end.set()
+
+
+class InProcessTransport(httpx.AsyncBaseTransport):
+    """As `httpx.ASGITransport`, which drops the question mark of an empty query."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+        self._plain = httpx.ASGITransport(app)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not request.url.raw_path.endswith(b"?"):
+            return await self._plain.handle_async_request(request)
+
+        async def with_query(scope: Any, receive: Any, send: Any) -> None:
+            await self._app({**scope, HAS_QUERY: True}, receive, send)
+
+        return await httpx.ASGITransport(with_query).handle_async_request(request)
 
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,15 @@ import httpx
 from starlette.types import ASGIApp
 
 from emulator.client.arguments import check_text, instant
-from emulator.client.asgi import BrokeOut, Exchange, Lifespan, RawHeaders, raw_headers, target_of
+from emulator.client.asgi import (
+    BrokeOut,
+    Exchange,
+    InProcessTransport,
+    Lifespan,
+    RawHeaders,
+    raw_headers,
+    target_of,
+)
 from emulator.client.control import Call, HttpAnswer, answer_of
 from emulator.client.errors import ANSWERING, EmulatorError, HandlerErrors, Mode, Refused, is_emulator_error, read_mode
 from emulator.client.event_loops import AsgiApp, AsgiBridge, AsyncioLoop, Background, EventLoop, hear_of_unawaited
@@ -178,7 +186,7 @@ class Server:
                 serve = partial(served, server=settings.server, certificate=certificate, worlds=emulation.worlds)
                 await undo.enter_async_context(serve(emulation.app, listener))
                 # Calls need no socket in this process.
-                http = await undo.enter_async_context(_client(httpx.ASGITransport(emulation.app)))
+                http = await undo.enter_async_context(_client(InProcessTransport(emulation.app)))
                 url, token = serving.url_of(listener, scheme=scheme), settings.read_control_token() or None
                 server = Server(background, url, token, http, emulation, mode)
                 server._closing = undo.pop_all()

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from dataclasses import replace
 from typing import Any
 
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Event, Updated
+from hypercorn.protocol import h2, h11
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.events import Request
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.typing import ConnectionState
 from hypercorn.utils import wrap_app
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from emulator.api.endpoint import DISCONNECT
+from emulator.api.endpoint import DISCONNECT, HAS_QUERY
 from emulator.server.connections import Certificate, ConnectionLimits, IdleConnections
 from emulator.server.exchanges import GRACE_S
 
@@ -53,6 +59,21 @@ class _Connection(TCPServer):
         await super().protocol_send(event)
 
 
+class _ExactTargetStream(HTTPStream):
+    """A request whose target ends in a question mark says so in its scope; hypercorn itself drops that."""
+
+    async def handle(self, event: StreamEvent) -> None:
+        if isinstance(event, Request) and event.raw_path.endswith(b"?"):
+            # It becomes a part of the scope. The requests of a connection share it.
+            event = replace(event, state=ConnectionState({**event.state, HAS_QUERY: True}))
+        await super().handle(event)
+
+
+# The protocols take no other class of streams as an argument.
+for _protocol in (h11, h2):
+    setattr(_protocol, HTTPStream.__name__, _ExactTargetStream)
+
+
 def _leaving_out_nosniff(app: ASGIApp) -> ASGIApp:
     """The application without the header that the server adds by itself."""
 
@@ -88,6 +109,7 @@ async def serve(
 
         async def app_here(scope: Scope, *exchange: Any) -> None:
             scope[DISCONNECT] = writer.transport.abort
+            scope[HAS_QUERY] = HAS_QUERY in scope["state"]
             await app(scope, *exchange)
 
         # Its own ASGI types.

@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from emulator.api.endpoint import DISCONNECT
+from emulator.api.endpoint import DISCONNECT, HAS_QUERY
 from emulator.server.connections import Certificate, ConnectionLimits, IdleConnections, JoiningTransport
 from emulator.server.exchanges import GRACE_S
 
@@ -114,6 +114,8 @@ class _ExactTargetProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._end_waiting()
         self.scope[DISCONNECT] = self.transport.abort  # type: ignore[typeddict-unknown-key]  # ours
+        if self.url.endswith(b"?"):
+            self.scope[HAS_QUERY] = True  # type: ignore[typeddict-unknown-key]  # ours
         super().on_headers_complete()
         if b"#" in self.url:
             raw_path, _, query = self.url.partition(b"?")

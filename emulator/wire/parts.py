@@ -19,7 +19,8 @@ Pairs = tuple[tuple[str, str], ...]
 class RequestParts(Record):
     """One request. `path` and `raw_query` hold its bytes as they came, one character for each.
 
-    Header names are in lower case; `query` is decoded, in the order of the request.
+    Header names are in lower case; `query` is decoded, in the order of the request. `has_query` is also true of a
+    target that ends in its question mark.
     """
 
     method: str
@@ -30,6 +31,12 @@ class RequestParts(Record):
     body: bytes
     client_ip: str
     scheme: str = "http"
+    has_query: bool = False
+
+    @property
+    def typed_query(self) -> str | None:
+        """The query as it came, None for a target without a question mark."""
+        return self.raw_query if self.has_query else None
 
     def header(self, lower_name: str) -> str | None:
         """The first value of a header, None without one."""
@@ -48,6 +55,7 @@ def read_parts(
     body: bytes,
     client_ip: str,
     scheme: str = "http",
+    has_query: bool = False,
 ) -> RequestParts:
     """The parts of a request as an ASGI server hands it over.
 
@@ -62,6 +70,7 @@ def read_parts(
         body=body,
         client_ip=client_ip,
         scheme=scheme,
+        has_query=has_query or bool(query_string),
     )
 
 

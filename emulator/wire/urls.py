@@ -188,18 +188,19 @@ _LONGEST_SHOWN = 500
 LLM = "api/llm"
 
 
-def read_destination(rest_of_raw_path: str, raw_query: str, dialect: Dialect) -> Destination:
+def read_destination(rest_of_raw_path: str, typed_query: str | None, dialect: Dialect) -> Destination:
     """The destination of a publish: what follows the fixed part of the path, byte for byte.
 
     The request's query belongs to the destination, except for the service's own parameters; it is
-    joined to the URL again as it was typed. The query of a publish to a group goes nowhere.
+    joined to the URL again as it was typed. The query of a publish to a group goes nowhere. It is None where the
+    target has no question mark, which an empty one keeps (D-797).
 
     Raises: InvalidInput naming `destination`. Source: D-070.
     """
-    if raw_query and _SCHEME.match(rest_of_raw_path):
-        own_query = _own_query(raw_query, dialect)
-        if own_query:
-            return read_batch_destination(f"{rest_of_raw_path}?{own_query}", dialect)
+    if typed_query is not None and _SCHEME.match(rest_of_raw_path):
+        pieces = _own_pieces(typed_query, dialect)
+        if pieces:
+            return read_batch_destination(f"{rest_of_raw_path}?{'&'.join(pieces)}", dialect)
     return read_batch_destination(rest_of_raw_path, dialect)
 
 
@@ -303,11 +304,11 @@ def _check_host(host: str) -> None:
         raise Malformed(f"expected a host name, got {excerpt(host)}")
 
 
-def _own_query(raw_query: str, dialect: Dialect) -> str:
-    """The query without the service's own parameters, the rest byte for byte and in order."""
+def _own_pieces(raw_query: str, dialect: Dialect) -> list[str]:
+    """The pieces of a query without the service's own parameters, the rest byte for byte and in order."""
 
     def is_own(piece: str) -> bool:
         pairs = read_query(piece.encode("latin-1", "replace"))
         return bool(pairs) and dialect.is_own_parameter(pairs[0][0])
 
-    return "&".join(piece for piece in raw_query.split("&") if not is_own(piece))
+    return [piece for piece in raw_query.split("&") if not is_own(piece)]

@@ -135,7 +135,7 @@ def read_webhook(parts: RequestParts, account_id: AccountId, event_id: str, run_
         "body": b64encode(parts.body).decode(),
         "proto": parts.scheme,
         "host": parts.header("host") or "",
-        "url": f"{parts.path}?{parts.raw_query}" if parts.raw_query else parts.path,
+        "url": f"{parts.path}?{parts.raw_query}" if parts.has_query else parts.path,
     }
     body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "backslashreplace")
     return Notify(account_id=account_id, event_id=event_id, body=body, run_id=RunId(run_id))

@@ -197,6 +197,29 @@ def test_a_not_before_of_real_time_in_another_year_is_warned_of(
 # -- batches ----------------------------------------------------------------------------------
 
 
+def test_an_empty_query_is_kept(emu: Emulator) -> None:
+    """D-797: by every way to publish that the Python API has."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    emu.mount("https://mounted.test", app)
+    emu.publish("https://app.test/?")
+    emu.publish("https://mounted.test/?")
+    emu.publish_batch([{"destination": "https://app.test/b?"}])
+    emu.call("POST", "/v2/publish/https://app.test/c?")
+    emu.call("POST", "/v2/publish/https://app.test/d")
+    httpx.post(f"{emu.url}/v2/publish/https://app.test/e?", headers={"Authorization": f"Bearer {emu.token}"})
+    with Emulator.connect(emu.url, world=emu.world) as connected:
+        connected.publish("https://app.test/f?")
+        connected.call("POST", "/v2/publish/https://app.test/g?")
+    assert [each.url.partition("test")[2] for each in emu.deliveries()] == [
+        *("/?", "/?", "/b?", "/c?", "/d", "/e?", "/f?", "/g?"),
+    ]
+    emu.verify("https://app.test/b?", signed_with="current")
+
+
 def test_a_batch_is_published_by_one_call(emu: Emulator) -> None:
     emu.url_groups.upsert("news", ["https://a.example.com", "https://b.example.com"])
     emu.queues.upsert("mail", paused=True)

@@ -21,6 +21,7 @@ import httpx
 import jwt
 
 from emulator.api import strict
+from emulator.api.endpoint import HAS_QUERY
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.state import State
 from emulator.engine.limits import Limits
@@ -136,7 +137,7 @@ class InProcess:
 
 def http_scope(method: str, target: bytes, headers: Iterable[tuple[str, str]], client: str) -> dict[str, Any]:
     """A request as an ASGI server describes it, its target exactly as given."""
-    raw_path, _, query = target.partition(b"?")
+    raw_path, mark, query = target.partition(b"?")
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -152,6 +153,7 @@ def http_scope(method: str, target: bytes, headers: Iterable[tuple[str, str]], c
         ],
         "client": (client, 50_000),
         "server": ("127.0.0.1", 8080),
+        HAS_QUERY: bool(mark),
     }
 
 

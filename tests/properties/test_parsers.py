@@ -162,8 +162,8 @@ def _schedule(text: str) -> object:
 
 
 def _destination(text: str) -> object:
-    rest_of_path, _, query = text.partition("?")
-    return urls.read_destination(rest_of_path, query, _SVC)
+    rest_of_path, mark, query = text.partition("?")
+    return urls.read_destination(rest_of_path, query if mark else None, _SVC)
 
 
 def _account_id() -> AccountId:

@@ -141,6 +141,39 @@ def test_a_raw_destination_reaches_the_emulator_untouched(emulator: Server) -> N
     assert raw("https://x.test/a#b") == 400
 
 
+def test_an_empty_query_of_a_destination_is_kept(emulator: Server, hooks: Receiver) -> None:
+    """D-797: on every way to publish; that the signature is for it is checked by the receiver."""
+    token, json_type = emulator.token, {"Content-Type": "application/json"}
+    for target in ("publish/{}/a?", "enqueue/mail/{}/b?", "publish/{}/c?&", "publish/{}/d?&queue_token=" + token):
+        post(emulator, target.format(hooks.url))
+    post(emulator, f"publish/{hooks.url}/e?queue_token={token}")
+    post(emulator, "batch", json_type, [{"destination": f"{hooks.url}/f?"}])
+    post(emulator, "topics/team/endpoints", json_type, {"endpoints": [{"url": f"{hooks.url}/g?"}]})
+    post(emulator, "publish/team")
+    post(emulator, f"schedules/{hooks.url}/h?", {"Svc-Cron": "0 0 2 1 *"})
+    advance(emulator, "2d")
+    post(emulator, f"publish/{hooks.url}/i", {"Svc-Callback": f"{hooks.url}/j?"})
+    targets = ["/a?", "/b?", "/c?&", "/d?", "/e", "/f?", "/g?", "/h?", "/i", "/j?"]
+    assert [received.path for received in hooks.wait_for(len(targets))] == targets
+    deliveries = control(emulator, "GET", "/deliveries")["deliveries"]
+    assert [each["url"] for each in deliveries] == [f"{hooks.url}{target}" for target in targets]
+    assert [each["url"] for each in service(emulator, "GET", "/v2/events?state=CREATED")["events"]][::-1] == [
+        each["url"] for each in deliveries
+    ]
+
+
+def test_a_rule_matches_a_url_with_an_empty_query(emulator: Server) -> None:
+    """D-797."""
+    for url, status in (("https://x.test/a?", 201), ("https://x.test/a", 202), ("https://x.test/*", 203)):
+        control(emulator, "POST", "/destinations", {"match": {"url": url}, "respond": {"status": status}})
+    for url in ("https://x.test/a?", "https://x.test/a", "https://x.test/b?", "https://x.test/a?&"):
+        post(emulator, f"publish/{url}")
+    control(emulator, "DELETE", "/destinations/rule_1")
+    post(emulator, "publish/https://x.test/a?")
+    deliveries = control(emulator, "GET", "/deliveries")["deliveries"]
+    assert [each["response"]["status"] for each in deliveries] == [201, 202, 203, 203, 202]
+
+
 def test_a_receiver_that_moves_the_clock_from_its_handler_is_refused_before_the_publish_returns(
     emulator: Server,
 ) -> None:

@@ -122,6 +122,13 @@ def test_a_raw_destination_reaches_the_emulator_untouched(emulator: Server, http
     assert http2.answer(http2.ask("POST", "/v2/publish/https://x.test/a#b")).status == 400
 
 
+def test_an_empty_query_of_a_destination_is_kept(emulator: Server, http2: Http2) -> None:
+    """D-797."""
+    for destination in ("https://x.test/?", "https://x.test/", "https://x.test?"):
+        assert http2.answer(http2.ask("POST", f"/v2/publish/{destination}")).status == 200
+    assert urls(emulator) == ["https://x.test/?", "https://x.test/", "https://x.test?"]
+
+
 def test_an_answer_that_comes_early_leaves_the_connection_alone(http2: Http2) -> None:
     """What is still sent after the answer belongs to no stream any more, and must end no other."""
     early = http2.ask("POST", "/nowhere", is_whole=False)

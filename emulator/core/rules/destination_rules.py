@@ -31,8 +31,14 @@ def matches_url(wanted: str, url: str) -> bool:
 
 
 def matches(rule: DestinationRule, message: Message) -> bool:
-    """Whether the rule is about this message, by its URL and, if the rule names one, its method."""
-    return (rule.method is None or rule.method is message.method) and matches_url(rule.url, message.url)
+    """Whether the rule is about this message, by its URL and, if the rule names one, its method.
+
+    An empty query makes no difference, unless the rule names it (D-797).
+    """
+    if rule.method is not None and rule.method is not message.method:
+        return False
+    url = message.url
+    return matches_url(rule.url, url) or (url.endswith("?") and matches_url(rule.url, url[:-1]))
 
 
 def answer_for(state: StateView, progress: Progress) -> ScriptedAnswer | None:

@@ -270,7 +270,7 @@ def read_publish(
 ) -> PublishItem:
     """The message to publish. Raises InvalidInput naming what is wrong, for a message of a run another one (D-364)."""
     try:
-        destination = read_destination(rest_of_raw_path, parts.raw_query, dialect)
+        destination = read_destination(rest_of_raw_path, parts.typed_query, dialect)
     except InvalidInput as problem:
         raise problem_of(problem, (*parts.headers, *parts.query), dialect) from None
     return PublishItem(

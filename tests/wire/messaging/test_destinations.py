@@ -30,6 +30,9 @@ def _group(text: str) -> Destination:
         "http://[::ffff:1.2.3.4]",
         "http://web_app",
         "http://example.com./",
+        "https://example.com?",
+        "https://example.com/?",
+        "https://example.com/?&",
         "https://example.com?x=1&svc-delay=5s&queue_token=x",
         "https://example.com/?a=http://other/?b=@:c",
         "https://example.com/a@b:c",
@@ -39,7 +42,7 @@ def _group(text: str) -> Destination:
 def test_url_is_kept_as_typed(text: str) -> None:
     assert urls.read_batch_destination(text, dialect.SVC) == _url(text)
     assert urls.check_url("Svc-Callback", text) == text
-    assert urls.read_destination(text, "", dialect.SVC) == _url(text)
+    assert urls.read_destination(text, None, dialect.SVC) == _url(text)
 
 
 @pytest.mark.parametrize("text", ["orders", "a.b-c_D.9", "g" * 256, "https"])
@@ -60,9 +63,18 @@ def test_other_names_are_url_groups(text: str) -> None:
         pytest.param("queue_token=t&svc-forward-x=1&svc-unknown=2", "https://h.test/p", id="nothing-left"),
         pytest.param("token=own&qstash_token=x", "https://h.test/p?token=own&qstash_token=x", id="not-ours"),
         pytest.param("a=1&&svc-x=1", "https://h.test/p?a=1&", id="empty-piece-stays"),
+        pytest.param("", "https://h.test/p?", id="empty"),
+        pytest.param("&", "https://h.test/p?&", id="separator"),
+        pytest.param("&&", "https://h.test/p?&&", id="separators"),
+        pytest.param("?", "https://h.test/p??", id="second-question-mark"),
+        pytest.param("&queue_token=t", "https://h.test/p?", id="empty-and-a-token"),
+        pytest.param("queue_token=t&", "https://h.test/p?", id="a-token-and-empty"),
+        pytest.param("queue_token=t", "https://h.test/p", id="token-alone"),
+        pytest.param("=", "https://h.test/p?=", id="no-name"),
     ],
 )
 def test_query_of_the_destination_is_attached_again(query: str, expected: str) -> None:
+    """D-797."""
     assert urls.read_destination("https://h.test/p", query, dialect.SVC) == _url(expected)
 
 
@@ -87,7 +99,7 @@ def test_service_parameters_have_the_dialects_names() -> None:
 )
 def test_destination_without_a_scheme_says_how_to_add_one(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        urls.read_destination(text, "", dialect.SVC)
+        urls.read_destination(text, None, dialect.SVC)
     assert caught.value.field == "destination"
     assert "invalid destination url: endpoint has invalid scheme, add http:// or https://" in caught.value.text
     with pytest.raises(InvalidInput, match="endpoint has invalid scheme"):
@@ -151,4 +163,4 @@ def test_api_destination_is_the_services_own_model(name: str, url: str) -> None:
     assert urls.read_destination("api/llm", "a=1", dialect.load(name)) == expected
     for text in ("api/email", "api/llm/", "API/llm", "api/"):
         with pytest.raises(InvalidInput):
-            urls.read_destination(text, "", dialect.load(name))
+            urls.read_destination(text, None, dialect.load(name))
