@@ -23,6 +23,7 @@ from emulator.agents.tool import (
 )
 from emulator.client.control import segment
 from emulator.client.errors import EmulatorError, Refused
+from emulator.conformance.sending import TOO_LONG_A_STATE, read_state
 
 # A longer check answers nobody.
 _EFFECT_TIMEOUT_S = 10.0
@@ -94,11 +95,18 @@ class CheckReceiver(Tool):
             if self.effect_url:
 
                 async def effect() -> str:
-                    return (await http.get(self.effect_url)).text
+                    state = await read_state(http, self.effect_url)
+                    if state is None:
+                        text = f"effect_url: {self.effect_url} answered with {TOO_LONG_A_STATE}"
+                        raise ToolFailed(text, "give effect_url a URL that shows a count")
+                    return state.decode(errors="replace")
 
                 options["effect"] = effect
             try:
                 report = await world.emulator.check_receiver(self.url, **options)
+            except httpx.HTTPStatusError as error:
+                text = f"effect_url: {self.effect_url} answered {error.response.status_code}, expected 2xx"
+                raise ToolFailed(text, "give effect_url a URL that the app has, or leave it out") from error
             except httpx.HTTPError as error:
                 text = f"effect_url: {self.effect_url} cannot be read: {error or type(error).__name__}"
                 raise ToolFailed(text, "start the app, or leave effect_url out") from error

@@ -90,6 +90,9 @@ async def complete(call: MessagingCall) -> Response:
     if outcome.response is None:
         return Answer({"error": f"the model could not be asked: {outcome.error}"}, 502)
     answer = decompressed(outcome.response, ())
+    if answer.is_truncated:
+        # Half of a completion is none (D-790).
+        return Answer({"error": "the model's answer is longer than 1 MiB unpacked, and so is not kept whole"}, 502)
     if wants_stream:
         answer = chat.as_stream(answer)
     return PassedOn(answer.body, answer.status, dict(chat.passed_on(answer.headers)))

@@ -16,7 +16,7 @@ import jwt
 from msgspec.structs import replace
 
 from emulator.conformance.reports import Exchange, Receiver
-from emulator.core.model.messages import Attempt, Message, Response, Source
+from emulator.core.model.messages import MAX_KEPT_BYTES, Attempt, Message, Response, Source
 from emulator.core.model.options import DeliveryPolicy, Method
 from emulator.core.record import AccountId, Headers, MessageId, Record, jwt_id, message_id
 from emulator.core.rules.attempts import TIMEOUT_ERROR
@@ -26,6 +26,9 @@ from emulator.delivery.mounts import Mount, MountedRequest, call
 from emulator.wire.messaging.outgoing import claims_of, encode, request_headers
 
 _HOUR_S = 3600
+# The state of an application is read several times, and compared.
+_MOST_STATE_BYTES = 8 * 1024 * 1024
+TOO_LONG_A_STATE = "more than 8 MiB, expected less, such as a count"
 _UNKNOWN_KEY = "sig_unknown_to_every_receiver_of_the_world"
 
 
@@ -219,8 +222,33 @@ async def _send_pieces(made: MountedRequest, pieces: AsyncIterator[bytes]) -> Re
     async with httpx.AsyncHTTPTransport(verify=ssl.create_default_context(), trust_env=False) as transport:
         sent = httpx.Request(made.method, made.url, headers=made.headers, content=pieces)
         answer = await transport.handle_async_request(sent)
-        body = await answer.aread()
+        try:
+            body = await _beginning(answer.aiter_raw(), MAX_KEPT_BYTES)
+        finally:
+            await answer.aclose()
     return Response(status=answer.status_code, headers=tuple(answer.headers.multi_items()), body=body)
+
+
+async def _beginning(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
+    """At most so many of the first bytes; what comes behind them is not read."""
+    body = bytearray()
+    async for piece in pieces:
+        body += piece[: most_bytes - len(body)]
+        if len(body) == most_bytes:
+            break
+    return bytes(body)
+
+
+async def read_state(http: httpx.AsyncClient, url: str) -> bytes | None:
+    """What a URL shows of an application's state, by its body; None for one that is too long to be read whole.
+
+    Raises: httpx.HTTPError, httpx.InvalidURL, and httpx.HTTPStatusError for an answer that is no 2xx.
+    """
+    # Unpacked, a small answer may be very long.
+    async with http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
+        answer.raise_for_status()
+        body = await _beginning(answer.aiter_bytes(), _MOST_STATE_BYTES + 1)
+    return None if len(body) > _MOST_STATE_BYTES else body
 
 
 def written_otherwise(body: bytes) -> bytes | None:
@@ -312,12 +340,15 @@ def read_url(url: str) -> Read:
     async def read() -> object:
         try:
             async with httpx.AsyncClient(verify=trusted, trust_env=False, timeout=_TIMEOUT_S) as client:
-                response = await client.get(url)
+                state = await read_state(client, url)
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            raise EffectUnreadable(f"--effect-url {url} answered {status}, expected 2xx") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise EffectUnreadable(f"--effect-url {url} cannot be read: {error or type(error).__name__}") from error
-        if not response.is_success:
-            raise EffectUnreadable(f"--effect-url {url} answered {response.status_code}, expected 2xx")
-        return response.content
+        if state is None:
+            raise EffectUnreadable(f"--effect-url {url} answered with {TOO_LONG_A_STATE}")
+        return state
 
     return read
 

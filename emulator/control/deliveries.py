@@ -155,7 +155,7 @@ def brief_view(delivery: history.RecordedDelivery, *, redact: bool) -> BriefDeli
         took_ms=outcome.took_ms,
         labels=message.policy.labels,
         request_bytes=None if is_hidden else messages.delivered_bytes(message),
-        response_bytes=None if is_hidden or response is None else len(response.body),
+        response_bytes=None if is_hidden or response is None else response.body_bytes,
         workflow_run_id=run_of(message),
         step=step_name_of(message),
         forwarded_to=_forwarded_to(delivery),
@@ -192,6 +192,8 @@ class DeliveryResponse(View):
     headers: HeaderValues
     body: str | None  #: The body, if it is UTF-8 text; unpacked if it came in gzip (D-440).
     body_base64: Base64 | None  #: The body as it came, if it is not UTF-8 text.
+    #: That `body` and `body_base64` are the beginning of a longer one (D-790); only there if they are.
+    truncated: bool | UnsetType
 
 
 class Delivery(View):
@@ -273,12 +275,19 @@ def delivery_view(delivery: history.RecordedDelivery, *, redact: bool) -> Delive
 
 def _response(response: messages.Response) -> DeliveryResponse:
     text, base64 = _content(response.body)
+    is_truncated = response.is_truncated
     if text is None:
         # What came in gzip is shown unpacked, beside the bytes as they came (D-440).
         unpacked = decompressed(response, ())
         text = None if unpacked is response else _content(unpacked.body)[0]
-    headers = values_by_name(response.headers)
-    return DeliveryResponse(status=response.status, headers=headers, body=text, body_base64=base64)
+        is_truncated = unpacked.is_truncated
+    return DeliveryResponse(
+        status=response.status,
+        headers=values_by_name(response.headers),
+        body=text,
+        body_base64=base64,
+        truncated=True if is_truncated else UNSET,
+    )
 
 
 # Thousands of attempts have the same short answer.

@@ -16,7 +16,8 @@ import ssl
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from emulator.core.model.messages import Response
+from emulator.core.language.text import beginning
+from emulator.core.model.messages import MAX_KEPT_BYTES, Response
 from emulator.core.model.options import Method
 from emulator.core.record import Headers, Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
@@ -45,6 +46,7 @@ NO_ROOM: Final = "no room for the response: the bodies of all attempts under way
 UNREACHABLE: Final = "host unreachable"
 CONNECTION_FAILED: Final = "connection failed"
 
+# A longer body fails the attempt; of all others the beginning is kept.
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 MAX_BODIES_BYTES = 256 * 1024 * 1024
 
@@ -56,6 +58,8 @@ _MAX_HEADER_BYTES = 1024 * 1024
 _MAX_HEADERS = 10_000
 # The beginning of a body that needs no room in the budget: large responses never make small ones fail.
 _SMALL_BODY = 64 * 1024
+# What a byte that is kept takes: itself, as long as the unpacked answer is, and the base64 of a callback (D-790).
+_ROOM_OF_A_BYTE = 1 + 4 / 3
 # How much of a body waits for the reader of it.
 _READ_BUFFER = 64 * 1024
 _MAX_BYTES_IN_ONE_PIECE = 1024 * 1024
@@ -125,16 +129,19 @@ class HttpClient:
         *,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         max_bodies_bytes: int = MAX_BODIES_BYTES,
+        max_kept_bytes: int = MAX_KEPT_BYTES,
         own_listeners: Listeners = OF_PROCESS,
     ) -> None:
-        """`max_response_bytes` bound one response body, `max_bodies_bytes` all that are under way together.
+        """A body is at most `max_response_bytes` long. Its first `max_kept_bytes` are kept.
 
-        `own_listeners` are where no request gets to the control API.
+        What is kept of all that are in flight takes at most `max_bodies_bytes`. `own_listeners` are where no
+        request gets to the control API.
         """
         self._resolver = resolver
         self._own_listeners = own_listeners
         self._max_response_bytes = max_response_bytes
-        self._room_of_one_piece = min(_SMALL_BODY, max_response_bytes)
+        self._max_kept_bytes = max_kept_bytes
+        self._room_of_one_piece = min(_SMALL_BODY, max_response_bytes, max_kept_bytes)
         self._free_bytes = max_bodies_bytes
         self._session: ClientSession | None = None
 
@@ -192,7 +199,7 @@ class HttpClient:
 
     async def _read(self, response: ClientResponse) -> Response:
         try:
-            body = b"" if response.status == 101 else await self._read_body(response)
+            body, received = (b"", None) if response.status == 101 else await self._read_body(response)
         except BaseException:
             response.close()
             raise
@@ -206,29 +213,33 @@ class HttpClient:
                 for name, value in response.raw_headers
             ]
         )
-        return Response(status=response.status, headers=headers, body=body)
+        return Response(status=response.status, headers=headers, body=body, received_bytes=received)
 
-    async def _read_body(self, response: ClientResponse) -> bytes:
+    async def _read_body(self, response: ClientResponse) -> tuple[bytes, int | None]:
+        """The beginning of the body, and its length if that is not all. It is read to its end all the same."""
         content = response.content
         first = await content.readany()
         if not first or (len(first) <= self._room_of_one_piece and content.at_eof() and content.exception() is None):
-            return first
+            return first, None
         # All bodies under way share one budget (D-274). A BytesIO hands over what it holds without a copy.
-        whole, taken = io.BytesIO(), 0
+        # One byte more than is kept shows where a character ends.
+        kept, taken, most = io.BytesIO(), 0, self._max_kept_bytes + 1
+        size = 0
         try:
             chunk = first
             while chunk:
-                size = whole.tell() + len(chunk)
+                size += len(chunk)
                 if size > self._max_response_bytes:
                     raise _Unread(TOO_LARGE)
-                wanted = max(size - _SMALL_BODY, 0) - taken
-                if wanted > self._free_bytes:
+                more = _room_for(min(size, most)) - taken
+                if more > self._free_bytes:
                     raise _Unread(NO_ROOM)
-                self._free_bytes -= wanted
-                taken += wanted
-                whole.write(chunk)
+                self._free_bytes -= more
+                taken += more
+                kept.write(chunk[: most - kept.tell()])
                 chunk = await content.readany()
-            return whole.getvalue()
+            is_whole = size <= self._max_kept_bytes
+            return beginning(kept.getvalue(), self._max_kept_bytes), None if is_whole else size
         finally:
             self._free_bytes += taken
 
@@ -258,6 +269,11 @@ class HttpClient:
             **limit,
         )
         return self._session
+
+
+def _room_for(kept_bytes: int) -> int:
+    """What a body takes of the room that all share, of which so much is kept."""
+    return int(max(kept_bytes - _SMALL_BODY, 0) * _ROOM_OF_A_BYTE)
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
-from emulator.core.model.messages import Attempt, AttemptOutcome, Response, Unsent, Via
+from msgspec.structs import replace
+
+from emulator.core.language.text import beginning
+from emulator.core.model.messages import MAX_KEPT_BYTES, Attempt, AttemptOutcome, Response, Unsent, Via
 from emulator.core.model.resources import Fault, ScriptedAnswer
 from emulator.core.record import Headers, Record
 from emulator.core.rules.attempts import TIMEOUT_ERROR
@@ -195,7 +198,7 @@ class DeliveryTransport:
         unsent: Unsent | None = None,
         took_ms: int | None = None,
     ) -> AttemptOutcome:
-        response, error = (None, answer.text) if isinstance(answer, SendFailure) else (answer, None)
+        response, error = (None, answer.text) if isinstance(answer, SendFailure) else (_as_kept(answer), None)
         return AttemptOutcome(
             response=response,
             error=error,
@@ -206,6 +209,13 @@ class DeliveryTransport:
             and is_non_retryable(response.headers, response.status, self._dialect.header_prefix),
             took_ms=took_ms,
         )
+
+
+def _as_kept(response: Response) -> Response:
+    """An answer of an application or a rule, of which no more is kept than of one that came over the network."""
+    if len(response.body) <= MAX_KEPT_BYTES:
+        return response
+    return replace(response, body=beginning(response.body, MAX_KEPT_BYTES), received_bytes=len(response.body))
 
 
 def _deciding(attempt: Attempt) -> ScriptedAnswer | None:

@@ -43,7 +43,7 @@ def weight_of_answer(outcome: AttemptOutcome) -> int:
     if response is None:
         return len(outcome.error or "")
     headers = sum(len(name) + len(value) + _AROUND for name, value in response.headers)
-    return _STATUS_LINE + headers + len(response.body)
+    return _STATUS_LINE + headers + response.body_bytes
 
 
 class Meter:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from emulator.core.checkpoint import Checkpoint, capture, restore
 from emulator.core.errors import Conflict
-from emulator.core.message_facts import MessageCreated
+from emulator.core.message_facts import AttemptFinished, DuplicateFinished, MessageCreated, ResponseDelayed
 from emulator.core.record import Record
 from emulator.core.state import Fact, State
 from emulator.core.world_setup import KEEP_ALL, Keep
@@ -40,6 +40,10 @@ from emulator.journal.rows import Latest, Rows, drop_oldest
 from emulator.queries.history import Dropped
 
 logger = logging.getLogger(__name__)
+
+
+# Facts that hold an answer.
+_ANSWERED = (AttemptFinished, DuplicateFinished, ResponseDelayed)
 
 
 class Group(NamedTuple):
@@ -75,6 +79,8 @@ class Backlog:
         for fact in facts:
             if type(fact) is MessageCreated:
                 self.body_bytes += len(fact.message.body)
+            elif isinstance(fact, _ANSWERED) and fact.outcome.response is not None:
+                self.body_bytes += len(fact.outcome.response.body)
 
     def take_to_write(self) -> list[Fact]:
         """All facts that are still to be written, whose numbers end with `appended`."""
@@ -125,7 +131,7 @@ _MANY_FACTS = 128
 class Thresholds(Record):
     """How far the writer's work may fall behind.
 
-    History is written at so many facts or bytes of message bodies. A burst of publishes is answered first:
+    History is written at so many facts or bytes of bodies and answers. A burst of publishes is answered first:
     history is a view of facts that are durable already. At `backpressure_at` facts, or twice the bytes,
     callers wait for it. After `checkpoint_at` facts the state is stored as a whole.
     """

@@ -2466,6 +2466,8 @@ export interface components {
             body: string | null;
             /** @description The body as it came, if it is not UTF-8 text. */
             body_base64: components["schemas"]["Base64"] | null;
+            /** @description That `body` and `body_base64` are the beginning of a longer one (D-790); only there if they are. */
+            truncated?: boolean;
         };
         /** @description The id of a message. */
         MessageId: string;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from xml.etree import ElementTree
 
@@ -137,3 +138,12 @@ def test_a_url_that_does_not_show_a_state_is_an_error() -> None:
             asyncio.run(read())  # type: ignore[arg-type]  # it is a coroutine
     with pytest.raises(EffectUnreadable, match="cannot be read"):
         asyncio.run(read())  # type: ignore[arg-type]
+
+
+def test_a_state_that_is_very_long_is_not_read_whole() -> None:
+    """D-790: packed, it may be a thousand times as long as what is sent."""
+    packed = gzip.compress(bytes(9_000_000), mtime=0)
+    with emulators.http_server(lambda received: (200, {"Content-Encoding": "gzip"}, packed)) as url:
+        read = read_url(f"{url}/state")
+        with pytest.raises(EffectUnreadable, match="answered with more than 8 MiB, expected less, such as a count"):
+            asyncio.run(read())  # type: ignore[arg-type]  # it is a coroutine

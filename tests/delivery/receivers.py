@@ -103,6 +103,7 @@ async def client(
     *,
     max_response_bytes: int = 10_000_000,
     max_bodies_bytes: int = 10_000_000,
+    max_kept_bytes: int = 10_000_000,
     own_listeners: Listeners = OF_PROCESS,
 ) -> AsyncIterator[HttpClient]:
     resolver = CheckedResolver(EgressPolicy(), lookup)
@@ -110,6 +111,7 @@ async def client(
         resolver,
         max_response_bytes=max_response_bytes,
         max_bodies_bytes=max_bodies_bytes,
+        max_kept_bytes=max_kept_bytes,
         own_listeners=own_listeners,
     )
     try:

@@ -116,7 +116,7 @@ async def test_bodies_under_way_share_one_budget() -> None:
     """D-274: what one attempt holds is not there for another, and comes back with its end."""
     beginning = Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + b"x" * 800_000, Then.WAIT)
     async with (
-        client(max_bodies_bytes=1_000_000) as http,
+        client(max_bodies_bytes=2_000_000) as http,
         receiver([beginning]) as stalling,
         receiver([large(500_000)]) as honest,
     ):
@@ -131,6 +131,39 @@ async def test_bodies_under_way_share_one_budget() -> None:
         response = await post(http, honest.port)
         assert isinstance(response, Response)
         assert len(response.body) == 500_000
+
+
+@pytest.mark.parametrize(
+    ("size", "body", "received"),
+    [(1_000, b"x" * 1_000, None), (1_001, b"x" * 1_000, 1_001), (500_000, b"x" * 1_000, 500_000)],
+)
+@on_both_loops
+async def test_of_a_long_body_the_beginning_is_kept(size: int, body: bytes, received: int | None) -> None:
+    """D-790: it is read to its end, whatever is kept."""
+    async with client(max_kept_bytes=1_000) as http, receiver([large(size)]) as there:
+        response = await post(http, there.port)
+        assert isinstance(response, Response)
+        assert (response.body, response.received_bytes) == (body, received)
+
+
+@on_both_loops
+async def test_a_long_body_that_ends_too_early_is_a_failure_whatever_is_kept() -> None:
+    """D-790."""
+    short = Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 500000\r\n\r\n" + b"x" * 400_000, Then.CLOSE)
+    async with client(max_kept_bytes=1_000) as http, receiver([short]) as there:
+        assert await post(http, there.port) == SendFailure(text="server disconnected in the middle of the response")
+
+
+@on_both_loops
+async def test_what_is_not_kept_needs_no_room() -> None:
+    """D-790: neither for itself nor for the base64 of a callback."""
+    async with client(max_bodies_bytes=100_000, max_kept_bytes=100_000) as http:
+        async with receiver([large(5_000_000)]) as there:
+            assert isinstance(await post(http, there.port), Response)
+        async with receiver([large(107_000)]) as there:
+            assert isinstance(await post(http, there.port), Response)
+    async with client(max_bodies_bytes=100_000) as http, receiver([large(110_000)]) as there:
+        assert await post(http, there.port) == NO_ROOM
 
 
 @on_both_loops

@@ -82,6 +82,13 @@ def test_a_rule_answers_inside() -> None:
     assert {("Svc-Message-Id", "msg_1"), ("Svc-Retried", "1")} <= set(headers_inside(transport(), asked))
 
 
+def test_of_a_long_answer_of_a_rule_the_beginning_is_kept() -> None:
+    """D-790."""
+    scripted = ScriptedResponse(body=b"x" * 1_048_577)
+    outcome = answered_inside(transport(), attempt(answer=ScriptedAnswer(rule_id=RULE, respond=scripted)))
+    assert outcome.response == Response(status=200, headers=(), body=b"x" * 1_048_576, received_bytes=1_048_577)
+
+
 @pytest.mark.parametrize(
     ("dialect", "name"), [(SVC, "Svc-NonRetryable-Error"), (UPSTASH, "upstash-nonretryable-error")]
 )

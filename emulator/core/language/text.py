@@ -41,6 +41,21 @@ def without(headers: Headers, names: frozenset[str]) -> Headers:
     return tuple(pair for pair in headers if pair[0].lower() not in names)
 
 
+# A character in UTF-8 has at most so many bytes behind its first.
+_MORE_BYTES = 3
+
+
+def beginning(body: bytes, most_bytes: int) -> bytes:
+    """At most so many of the first bytes of a body, without a part of a character at their end."""
+    if len(body) <= most_bytes:
+        return body
+    end = most_bytes
+    while end and most_bytes - end < _MORE_BYTES and body[end] & 0b1100_0000 == 0b1000_0000:
+        end -= 1
+    # What is no text is cut anywhere.
+    return body[: most_bytes if body[end] & 0b1100_0000 == 0b1000_0000 else end]
+
+
 # -- excerpts -----------------------------------------------------------------------------------
 # Showing a client's own text back to it inside an error sentence.
 

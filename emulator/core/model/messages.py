@@ -21,12 +21,27 @@ class Via(StrEnum):
     MOUNT = "mount"
 
 
+# So much of the body of an answer is kept, as it came and unpacked (D-790).
+MAX_KEPT_BYTES = 1024 * 1024
+
+
 class Response(Record):
-    """What a destination answered."""
+    """What a destination answered. `received_bytes` is the length of its body, if `body` is only the beginning."""
 
     status: int
     headers: Headers
     body: bytes
+    received_bytes: int | None = None
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether `body` is not all that came."""
+        return self.received_bytes is not None
+
+    @property
+    def body_bytes(self) -> int:
+        """The length of the body as it came."""
+        return len(self.body) if self.received_bytes is None else self.received_bytes
 
 
 class Unsent(Record):

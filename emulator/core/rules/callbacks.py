@@ -13,9 +13,17 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from emulator.core.language.text import by_canonical_name
+from emulator.core.language.text import beginning, by_canonical_name
 from emulator.core.message_facts import MessageCreated
-from emulator.core.model.messages import AttemptOutcome, CreatedBy, Message, QueueSlot, Response, Source
+from emulator.core.model.messages import (
+    MAX_KEPT_BYTES,
+    AttemptOutcome,
+    CreatedBy,
+    Message,
+    QueueSlot,
+    Response,
+    Source,
+)
 from emulator.core.model.options import CallbackOptions, Method, Redaction
 from emulator.core.record import DeadLetterId, Headers, MessageId
 from emulator.core.record import message_id as make_message_id
@@ -28,43 +36,53 @@ from emulator.core.state import Decision, StateView
 # Every delivery asks for gzip (D-102), so the service unpacks what it asked for, as HTTP clients do. The delivery
 # journal keeps the response as it was received.
 
-# So much of an unpacked body is shown; a small response may hold a thousand times its size.
-MOST_SHOWN_BYTES = 10 * 1024 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
 _OF_THE_PACKED_BODY = ("content-encoding", "content-length")
+# A stream hands back what lies behind its end: small pieces make many streams in a row cheap to read.
+_PIECE_BYTES = 4096
 
 
-def decompressed(response: Response, requested: Headers, most_bytes: int = MOST_SHOWN_BYTES) -> Response:
+def decompressed(response: Response, requested: Headers, most_bytes: int = MAX_KEPT_BYTES) -> Response:
     """The response with its body unpacked, at most `most_bytes` of it, and without the headers of the packed one.
 
-    It stays as it is if it is not in gzip, or not whole, and if the message brought its own `Accept-Encoding` among the
-    `requested` headers: then its publisher asked, and unpacks (D-440).
+    No more than that is unpacked. The response stays as it is if it is not in gzip, or not whole, and if the message
+    brought its own `Accept-Encoding` among the `requested` headers: then its publisher asked, and unpacks (D-440).
     """
     encodings = [value for name, value in response.headers if name.lower() == "content-encoding"]
     if [value.strip().lower() for value in encodings] != ["gzip"]:
         return response
     if any(name.lower() == "accept-encoding" for name, _ in requested):
         return response
-    body = _unpacked(response.body, most_bytes)
+    # One byte more shows whether there is more.
+    body = _unpacked(response.body, most_bytes + 1, is_whole=not response.is_truncated)
     if body is None:
         return response
-    kept = tuple(pair for pair in response.headers if pair[0].lower() not in _OF_THE_PACKED_BODY)
-    return replace(response, headers=kept, body=body)
+    headers = tuple(pair for pair in response.headers if pair[0].lower() not in _OF_THE_PACKED_BODY)
+    is_whole = len(body) <= most_bytes and not response.is_truncated
+    received_bytes = None if is_whole else response.body_bytes
+    return replace(response, headers=headers, body=beginning(body, most_bytes), received_bytes=received_bytes)
 
 
-def _unpacked(body: bytes, most_bytes: int) -> bytes | None:
-    """The beginning of what gzip packed, None for anything else; there may be several streams in a row."""
+def _unpacked(body: bytes, most_bytes: int, *, is_whole: bool) -> bytes | None:
+    """The first `most_bytes` of what gzip packed, None for anything else; there may be several streams in a row.
+
+    Without `is_whole` the body ends somewhere in a stream.
+    """
     unpacked = bytearray()
-    while body and len(unpacked) < most_bytes:
-        stream = zlib.decompressobj(_GZIP)
+    stream = zlib.decompressobj(_GZIP)
+    start = 0
+    while start < len(body):
+        if stream.eof:
+            stream = zlib.decompressobj(_GZIP)
+        piece = body[start : start + _PIECE_BYTES]
         try:
-            unpacked += stream.decompress(body, most_bytes - len(unpacked))
+            unpacked += stream.decompress(piece, most_bytes - len(unpacked))
         except zlib.error:
             return None
-        if not stream.eof and len(unpacked) < most_bytes:
-            return None
-        body = stream.unused_data
-    return bytes(unpacked)
+        if len(unpacked) == most_bytes:
+            return bytes(unpacked)
+        start += len(piece) - len(stream.unused_data) - len(stream.unconsumed_tail)
+    return bytes(unpacked) if stream.eof or not is_whole or not body else None
 
 
 # -- callbacks ----------------------------------------------------------------------------------
@@ -131,17 +149,19 @@ def redaction_of(message: Message, own: Redaction | None) -> Redaction | None:
 def fields_of(
     message: Message, outcome: AttemptOutcome, retried: int, dead_letter_id: DeadLetterId | None, max_size: int
 ) -> dict[str, object]:
-    """The fields of a callback; the response body is cut at `max_size` bytes (interface document, Limits 8).
+    """The fields of a callback; of the response body at most `max_size` bytes (interface document, Limits 8).
 
-    The kind of each field is the document's (D-006). Without a response, `status` is 0 and `body`
-    holds the text of the failure (D-027). A body in gzip is unpacked (D-440).
+    No callback has more of it than is kept, and one that has not all of it says so (D-790). The kind of each field is
+    the document's (D-006). Without a response, `status` is 0 and `body` holds the text of the failure (D-027). A body
+    in gzip is unpacked (D-440).
     """
-    response = None if outcome.response is None else decompressed(outcome.response, message.headers, max_size)
-    answer = (outcome.error or "").encode() if response is None else response.body[:max_size]
+    response = None if outcome.response is None else read_response(outcome.response, message, max_size)
+    answer = (outcome.error or "").encode() if response is None else response.body
     return {
         "status": 0 if response is None else response.status,
         "header": {} if response is None else by_canonical_name(response.headers),
         "body": b64encode(answer).decode(),
+        "truncated": True if response is not None and response.is_truncated else None,
         "retried": retried,
         "maxRetries": message.policy.max_retries,
         "sourceMessageId": message.message_id,
@@ -158,6 +178,15 @@ def fields_of(
         "api": message.source.api,
         "dlqId": dead_letter_id,
     }
+
+
+def read_response(response: Response, message: Message, max_size: int) -> Response:
+    """An answer as the service reads it: unpacked, and at most `max_size` bytes of what is kept."""
+    most_bytes = min(max_size, MAX_KEPT_BYTES)
+    unpacked = decompressed(response, message.headers, most_bytes)
+    if len(unpacked.body) <= most_bytes:
+        return unpacked
+    return replace(unpacked, body=beginning(unpacked.body, most_bytes), received_bytes=unpacked.body_bytes)
 
 
 def encoded(fields: Mapping[str, object]) -> bytes:

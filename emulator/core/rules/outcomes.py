@@ -117,6 +117,10 @@ NO_WORKFLOW = (
     "detected a non-workflow destination for trigger/invoke. "
     "make sure you are sending the request to the correct endpoint"
 )
+TOO_LONG_FOR_A_STEP = (
+    "the answer is too long for the result of a step, which is at most 1 MiB unpacked, and at most the plan's "
+    "message size"
+)
 NO_HANDSHAKE = "trigger rest api is only usable with sdk versions after v1.0.0 major version"
 
 _JSON = (("Content-Type", "application/json"),)
@@ -127,9 +131,14 @@ _NOT_OF_THE_RUN = (CallType.TO_CALLBACK, CallType.FAILURE_CALL)
 def judged(state: StateView, message: Message, part: RunPart, outcome: AttemptOutcome) -> AttemptOutcome:
     """The outcome as it counts for the run: a 2xx answer to its first call may be no workflow's (D-365).
 
-    Where no request left the machine, nothing answered that could be one.
+    Where no request left the machine, nothing answered that could be one. An answer to a call step that is longer than
+    what is kept is a failure: of half a text no step should make its result (D-790).
     """
-    if not outcome.succeeded or outcome.via is Via.CAPTURE or not part.is_init:
+    if not outcome.succeeded:
+        return outcome
+    if part.call_type is CallType.TO_CALLBACK and _answer_to_call(state, message, outcome).error is not None:
+        return replace(outcome, error=TOO_LONG_FOR_A_STEP, non_retryable=True)
+    if outcome.via is Via.CAPTURE or not part.is_init:
         return outcome
     # A workflow endpoint's answer names the version of the protocol, behind the dialect's prefix.
     headers = () if outcome.response is None else outcome.response.headers
@@ -168,11 +177,22 @@ def _send_response(
     """The response of a call step goes to the workflow, once, for the last attempt, whatever it was (D-366)."""
     message = progress.message
     account = state.accounts[run.account_id].account
-    fields = callbacks.fields_of(message, outcome, progress.dispatch.retried, None, account.max_message_size)
+    answer = _answer_to_call(state, message, outcome)
+    fields = callbacks.fields_of(message, answer, progress.dispatch.retried, None, account.max_message_size)
     part = callback.options.workflow
     if part is not None and "InitialBody" in part.features:
         fields["sourceBody"] = b64encode(run.payload).decode()
     yield from _call_back(state, run, message, callback, fields, CallType.FROM_CALLBACK)
+
+
+def _answer_to_call(state: StateView, message: Message, outcome: AttemptOutcome) -> AttemptOutcome:
+    """What a call step was answered: a failure, if that is longer than what is kept of it (D-790)."""
+    if outcome.response is None:
+        return outcome
+    max_size = state.accounts[message.account_id].account.max_message_size
+    if not callbacks.read_response(outcome.response, message, max_size).is_truncated:
+        return outcome
+    return replace(outcome, response=None, error=TOO_LONG_FOR_A_STEP)
 
 
 def _call_back(

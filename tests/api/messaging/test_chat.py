@@ -121,6 +121,17 @@ async def test_a_chat_that_the_model_answers_in_gzip_is_unpacked(emulator: InPro
     assert answer.body.startswith(b"data: ") is wants_stream
 
 
+@pytest.mark.parametrize("wants_stream", [False, True])
+@with_emulator()
+async def test_a_chat_whose_answer_is_too_long_to_keep_is_refused(emulator: InProcess, wants_stream: bool) -> None:
+    """D-790: half of a completion is none."""
+    packed = base64.b64encode(gzip.compress(b" " * 1024 * 1024 + json.dumps(COMPLETION).encode(), mtime=0)).decode()
+    await emulator.rule(MODEL, respond={"headers": {"Content-Encoding": "gzip"}, "body_base64": packed})
+    answer = await emulator.post(CHAT, (), {**REQUEST, "stream": wants_stream})
+    reason = "the model's answer is longer than 1 MiB unpacked, and so is not kept whole"
+    assert (answer.status, answer.json) == (502, {"error": reason})
+
+
 @with_emulator()
 async def test_a_chat_that_fails_leaves_no_dead_letter(emulator: InProcess) -> None:
     """D-312."""

@@ -193,6 +193,24 @@ async def test_answers_in_gzip_are_shown_unpacked(emulator: InProcess) -> None:
 
 
 @with_emulator()
+async def test_an_answer_too_long_for_the_result_of_a_step_fails_the_call(emulator: InProcess) -> None:
+    """D-790: it is not asked for again, and no half of it becomes the result."""
+    bomb = base64.b64encode(gzip.compress(b"[" + b"1," * 600_000 + b"1]", mtime=0)).decode()
+    flow = Flow(emulator)
+    await emulator.rule(CRM, respond={"headers": {"Content-Encoding": "gzip"}, "body_base64": bomb})
+    await flow.start()
+    await flow.call(1, "fetch")
+    [asked] = await emulator.deliveries(CRM)
+    assert asked["error"] == (
+        "the answer is too long for the result of a step, which is at most 1 MiB unpacked, and at most the plan's "
+        "message size"
+    )
+    assert (asked["response"]["status"], asked["response"]["truncated"]) == (200, True)
+    callback = json.loads((await emulator.deliveries(FLOW))[-1]["body"])
+    assert (callback["status"], base64.b64decode(callback["body"]).decode()) == (0, asked["error"])
+
+
+@with_emulator()
 async def test_what_waits_is_canceled_with_its_run(emulator: InProcess) -> None:
     flow = Flow(emulator)
     await flow.start()

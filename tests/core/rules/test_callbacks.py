@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import time
 import zlib
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from emulator.core.errors import InvalidInput
-from emulator.core.model.messages import Response
+from emulator.core.language.text import beginning
+from emulator.core.model.messages import AttemptOutcome, Response, Via
 from emulator.core.model.options import Method, Redaction
 from emulator.core.model.resources import Endpoint
 from emulator.core.rules import callbacks
@@ -122,6 +124,7 @@ def test_a_long_response_is_cut_at_the_message_size_of_the_plan_whatever_its_byt
     world.publish(URL, callback=callback(BACK), body=b"\xfebcd")
     (body,) = bodies(world)
     assert base64.b64decode(body["body"]) == b"\xff\x0034"
+    assert body["truncated"] is True
     assert base64.b64decode(body["sourceBody"]) == b"\xfebcd"
 
 
@@ -310,8 +313,63 @@ def test_everything_else_stays_as_it_was_received(response: Response, requested:
 
 
 def test_of_a_large_body_the_beginning_is_read() -> None:
-    """D-440: a small response may hold a thousand times its size."""
-    bomb = gzip.compress(bytes(11 * 1024 * 1024), mtime=0)
-    assert len(decompressed(packed(bomb), (), 1000).body) == 1000
+    """D-440, D-790: a small response may hold a thousand times its size."""
+    bomb = gzip.compress(bytes(3 * 1024 * 1024), mtime=0)
+    cut = decompressed(packed(bomb), (), 1000)
+    assert (cut.body, cut.received_bytes, cut.headers) == (bytes(1000), len(bomb), (("X-Own", "1"),))
     assert decompressed(packed(), (), 20).body == TEXT[:20]
-    assert len(decompressed(packed(bomb), ()).body) == 10 * 1024 * 1024
+    whole = decompressed(packed(), (), len(TEXT))
+    assert (whole.body, whole.received_bytes) == (TEXT, None)
+    assert len(decompressed(packed(bomb), ()).body) == 1024 * 1024
+
+
+def test_of_a_packed_body_that_was_cut_the_beginning_is_read() -> None:
+    """D-790."""
+    kept = replace(packed(PACKED[:30]), received_bytes=len(PACKED))
+    unpacked = decompressed(kept, ())
+    assert TEXT.startswith(unpacked.body)
+    assert unpacked.body
+    assert unpacked.received_bytes == len(PACKED)
+
+
+def test_very_many_streams_in_a_row_are_read_at_once() -> None:
+    """D-790: each stream hands back what lies behind it, which would be copied once for each."""
+    empty = gzip.compress(b"", mtime=0)
+    many = packed(empty * (1024 * 1024 // len(empty)) + PACKED)
+    started_s = time.process_time()
+    assert decompressed(many, ()).body == TEXT
+    assert time.process_time() - started_s < 3
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        pytest.param(b"abcdef", b"abcd", id="letters"),
+        pytest.param("abc€".encode(), b"abc", id="a character of three bytes"),
+        pytest.param("€e".encode() + b"x", "€e".encode(), id="a character before the end"),
+        pytest.param(b"\xff\x80\x80\x80\x80\x80", b"\xff\x80\x80\x80", id="no text"),
+        pytest.param(b"abcd", b"abcd", id="all of it"),
+    ],
+)
+def test_a_text_is_cut_between_its_characters(body: bytes, kept: bytes) -> None:
+    assert beginning(body, 4) == kept
+
+
+def test_a_callback_has_the_first_mebibyte_of_an_answer_and_says_so() -> None:
+    """D-790: whatever the plan's message size is."""
+    bomb = packed(gzip.compress(bytes(2 * 1024 * 1024), mtime=0))
+    outcome = AttemptOutcome(response=bomb, error=None, via=Via.NETWORK)
+    world = World(make_account(max_message_size=50_000_000), answering=by_url({URL: outcome}))
+    world.publish(URL, callback=callback(BACK))
+    (message,) = world.sent_to(BACK)
+    body = json.loads(message.body)
+    assert base64.b64decode(body["body"]) == bytes(1024 * 1024)
+    assert body["truncated"] is True
+    assert list(body)[2:4] == ["body", "truncated"]
+
+
+def test_a_callback_with_the_whole_answer_does_not_say_that_it_was_cut() -> None:
+    """D-790."""
+    world = World(make_account(max_message_size=len(TEXT)), answering=by_url({URL: answered(body=TEXT)}))
+    world.publish(URL, callback=callback(BACK))
+    assert "truncated" not in bodies(world)[0]
