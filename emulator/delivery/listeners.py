@@ -35,7 +35,10 @@ class _Listener(Record):
 
 
 class Listeners:
-    """The listening sockets of a process. One that is closed counts no more. All threads may use it."""
+    """The listening sockets of a process. One that is closed counts no more.
+
+    All threads may use it. Each emulator has a thread of its own, so the list is replaced and never changed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,8 +61,7 @@ class Listeners:
 
         `peer` and `own` are the addresses of its ends, as a socket names them. A peer that cannot be read may be any.
         """
-        with self._lock:
-            listeners = [listener for _, listener in self._open()]
+        listeners = [listener for _, listener in self._open()]
         if not listeners:
             return False
         address = None if peer is None else _read(peer[0])

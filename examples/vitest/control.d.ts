@@ -4127,7 +4127,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request could come from a web page (D-150). */
+        /** @description The request could come from a web page (D-150), or is a delivery of a message (D-771). */
         Forbidden: {
             headers: {
                 [name: string]: unknown;

@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -16,11 +17,15 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from emulator import Emulator
 from tests.harness import processes
-from tests.harness.emulators import receiver
+from tests.harness.certificates import CertificateFiles
+from tests.harness.emulators import receiver, server
 from tests.harness.loops import PATIENCE_S
+from tests.scenarios.raw_http import exchange, head
 
 pytestmark = pytest.mark.slow
 
@@ -286,6 +291,10 @@ frontend normalizing
     http-request normalize-uri path-strip-dot
     http-request normalize-uri path-strip-dotdot full
     default_backend emulator
+listen published
+    mode tcp
+    bind 127.0.0.1:{published}
+    server one 127.0.0.1:{emulator}
 frontend prefix
     bind 127.0.0.1:{prefix}
     http-request replace-path /internal/(.*) /_emulator/\\1
@@ -300,7 +309,7 @@ def haproxy(folder: Path, emulator: int) -> Iterator[dict[str, int]]:
     """HAProxy before an emulator, with a port for each frontend."""
     assert HAPROXY is not None
     with contextlib.ExitStack() as taken:
-        names = ("plain", "normalizing", "prefix")
+        names = ("plain", "published", "normalizing", "prefix")
         ports = {name: taken.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for name in names}
     configuration = folder / "haproxy.cfg"
     configuration.write_text(CONFIGURATION.format(emulator=emulator, **ports), encoding="utf-8")
@@ -319,7 +328,7 @@ def haproxy(folder: Path, emulator: int) -> Iterator[dict[str, int]]:
 
 @pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed")
 def test_a_proxy_between_hides_nothing(http_server: str, tmp_path: Path) -> None:
-    """D-771: one that passes on, one that normalizes paths, and one that rewrites them."""
+    """D-771: one that passes requests on or bytes, one that normalizes paths, and one that rewrites them."""
     with attacked(server=http_server) as there, haproxy(tmp_path, there.port) as ports:
         hop = {
             "Forward_Connection": "close, Svc-Signature, Svc-Message-Id",
@@ -331,6 +340,7 @@ def test_a_proxy_between_hides_nothing(http_server: str, tmp_path: Path) -> None
         for name, path in (
             ("plain", "/_emulator/reset?world=other"),
             ("plain", "/%5femulator/reset?world=other"),
+            ("published", "/_emulator/reset?world=other"),
             ("normalizing", "/v2/..//%5femulator/./reset?world=other"),
             ("normalizing", "//_emulator//reset?world=other"),
             ("prefix", "/internal/reset?world=other"),
@@ -359,3 +369,90 @@ def test_the_application_mounted_as_a_destination_is_not_driven(http_server: str
                     assert REFUSED in delivery["response"]["body"]
         there.check_unharmed()
         other.check_unharmed()
+
+
+def test_an_application_around_the_emulator_opens_nothing() -> None:
+    """D-771: mounted below a path of a larger application, which is a destination."""
+    with attacked() as there:
+        there.emulator.mount("http://around", Starlette(routes=[Mount("/emulator", app=there.emulator.asgi)]))
+        for method, path in TARGETS:
+            delivery = there.delivery(there.publish(f"http://around/emulator{path}", method))
+            assert (delivery["response"]["status"], REFUSED in delivery["response"]["body"]) == (403, True), path
+        there.check_unharmed()
+
+
+def test_an_https_listener_is_known_as_well(http_server: str, certificate: CertificateFiles, tmp_path: Path) -> None:
+    """D-770: the connection is looked at once its handshake is over."""
+    tls = ("--tls-cert", str(certificate.cert), "--tls-key", str(certificate.key))
+    trust = {"SSL_CERT_FILE": str(certificate.ca)}
+    with (
+        processes.serving("--clock", "frozen", "--server", http_server, *tls, folder=tmp_path, extra=trust) as running,
+        httpx.Client(verify=ssl.create_default_context(cafile=certificate.ca), base_url=running.url) as client,
+    ):
+        port = running.url.rpartition(":")[2]
+        own = {"Authorization": f"Bearer {running.variables['SVC_TOKEN']}", "Svc-Retries": "0"}
+        for path, error, status in (("/_emulator/reset", REFUSED, None), ("/v2/queues", None, 401)):
+            answer = client.post(f"/v2/publish/https://localhost:{port}{path}", headers={**own, "Svc-Method": "GET"})
+            query = {"message_id": answer.json()["messageId"]}
+            (delivery,) = client.get("/_emulator/deliveries", params=query).json()["deliveries"]
+            response = delivery["response"]
+            assert (delivery["error"], response and response["status"]) == (error, status)
+
+
+# -- the request as bytes ---------------------------------------------------------------------------
+
+DELIVERY = ("Svc-Message-Id: msg_1", "Svc-Signature: a.b.c")
+
+
+@pytest.mark.parametrize(
+    ("line", "headers"),
+    [
+        pytest.param("POST http://evil.example/_emulator/reset", DELIVERY, id="absolute-form"),
+        pytest.param("POST http://127.0.0.1/%5femulator/reset", DELIVERY, id="absolute-form-encoded"),
+        pytest.param("POST https://x/v2/../_EMULATOR/reset", DELIVERY, id="absolute-form-with-dots"),
+        pytest.param("POST /_emulator/reset#x", DELIVERY, id="fragment"),
+        pytest.param("OPTIONS /_emulator/reset", (*DELIVERY, "Access-Control-Request-Method: POST"), id="preflight"),
+        pytest.param("POST /_emulator/reset", tuple(map(str.upper, DELIVERY)), id="upper-case"),
+        pytest.param("POST /_emulator/reset", (*DELIVERY, *DELIVERY), id="twice"),
+        pytest.param("POST /_emulator/reset", ("Svc-Message-Id:", "Svc-Signature:"), id="empty"),
+        pytest.param("POST /_emulator/reset", ("Svc_Message_Id: 1", "Svc_Signature: 1"), id="of-a-gateway"),
+        pytest.param("POST /_emulator/reset", ("My-Own-Message-Id: 1", "My-Own-Signature: 1"), id="of-a-file"),
+        pytest.param("POST /_emulator/reset", (*DELIVERY, "Connection: Svc-Signature"), id="named-by-connection"),
+        pytest.param(
+            "POST /_emulator/reset",
+            (*DELIVERY, "Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAAP__"),
+            id="upgrade",
+        ),
+    ],
+)
+def test_a_delivery_is_refused_in_every_form_of_a_request(
+    http_server: str, line: str, headers: tuple[str, ...]
+) -> None:
+    """D-771."""
+    with server(server=http_server) as running:
+        (answer,) = exchange(running, head(running, line, "Content-Length: 0", *headers))
+        assert (answer.status, answer.json["error"]) == (403, REFUSED)
+
+
+def test_a_header_of_another_target_leads_nowhere(http_server: str) -> None:
+    """D-771: nothing but the path of the request says which operation it is for."""
+    elsewhere = (
+        "X-HTTP-Method-Override: POST",
+        "X-Original-URL: /_emulator/reset",
+        "X-Rewrite-URL: /_emulator/reset",
+        "X-Forwarded-Path: /_emulator/reset",
+        "X-Forwarded-Prefix: /_emulator",
+    )
+    with server(server=http_server) as running:
+        (answer,) = exchange(running, head(running, "GET /v2/keys", *DELIVERY, *elsewhere))
+        assert (answer.status, list(answer.json)) == (200, ["current", "next"])
+
+
+def test_a_delivery_over_http2_is_refused() -> None:
+    """D-771."""
+    with server(server="hypercorn") as running, httpx.Client(http1=False, http2=True, trust_env=False) as client:
+        own = {"Svc-Message-Id": "msg_1", "Svc-Signature": "a.b.c"}
+        for path in ("/_emulator/clock", "/_EMULATOR/clock", "//_emulator/clock", "/v2/%2e%2e/%5femulator/clock"):
+            answer = client.get(httpx.URL(running.url + path), headers=own)
+            assert (answer.http_version, answer.status_code, answer.json()["error"]) == ("HTTP/2", 403, REFUSED)
+        assert client.get(f"{running.url}/_emulator/clock").status_code == 200
