@@ -127,6 +127,8 @@ TAKES_NO_DELIVERIES = "the control API takes no deliveries"
 NOT_BY_MESSAGE = "call it from a test, a program or the shell, not by a message"
 # Percent-encodings around one another. Nothing that a request passes decodes a path so often.
 _MOST_DECODINGS = 8
+# Twice as long as the URL of a message may be: no delivery has a longer path.
+_LONGEST_PATH = 16_384
 
 
 def leads_to_control(raw_path: str) -> bool:
@@ -138,6 +140,9 @@ def leads_to_control(raw_path: str) -> bool:
     path = raw_path.partition("?")[0].lower()
     if "%" not in path and _CONTROL[1:] not in path:
         return False
+    if len(path) > _LONGEST_PATH:
+        # To decode it several times would hold other calls up.
+        return True
     for _ in range(_MOST_DECODINGS):
         if _has_control_segment(path):
             return True

@@ -252,6 +252,7 @@ def test_a_value_is_parsed_and_its_refusal_names_the_field() -> None:
         "/_emulator%3fx",
         "/_emulator%23/reset",
         "_emulator/reset",
+        pytest.param("/v2/" + "%25" * 100_000, id="longer-than-any-destination"),
     ],
 )
 def test_a_path_leads_to_the_control_api_however_it_is_spelt(path: str) -> None:
@@ -277,6 +278,7 @@ def test_a_path_leads_to_the_control_api_however_it_is_spelt(path: str) -> None:
         "/a/../b",
         "/a%2f%zz%",
         "/%C3%A9_emulator",
+        pytest.param("/v2/publish/https://app.test/" + "%20" * 2_700, id="as-long-as-a-destination"),
     ],
 )
 def test_other_paths_do_not_lead_to_the_control_api(path: str) -> None:
