@@ -1,4 +1,7 @@
-"""Random work under `kill -9`: what was acknowledged is there, and is delivered at least once."""
+"""Random work under `kill -9`: what was acknowledged is there, and is delivered at least once.
+
+What was acknowledged as cancelled with an attempt in flight is not delivered again.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
+from campaign import cancelling
 from campaign.calls import Answer, Caller, NoAnswer, caller
+from campaign.cancelling import Canceler
 from campaign.ledgers import LAST_DUE, Books, Doubt, Ledger
 from campaign.programs import EPOCH, DidNotStart, begin, ended, in_text, serving
 from campaign.receiver import Receiver, receiving
@@ -26,6 +31,7 @@ def play(round: Round) -> None:
     options = ("--db", str(round.folder / "state.db"), "--clock", "frozen", "--epoch", EPOCH)
     ledgers = [Ledger(world=f"w{number}") for number in range(len(_RATES))]
     with receiving() as receiver:
+        canceler = Canceler(receiver, Random(random.random()), report)
         for kill in range(_KILLS):
             if kill and random.random() < 0.3:
                 _kill_at_start(round, options)
@@ -34,12 +40,14 @@ def play(round: Round) -> None:
                     _make_worlds(server.port, ledgers)
                 else:
                     _check_all(server.port, ledgers, report)
+                    canceler.check_after_restart(server.port)
                 work = [
                     Worker(caller(server.port, ledger.world), ledger, receiver, Random(random.random()), report)
                     for ledger in ledgers
                 ]
-                with ThreadPoolExecutor(len(work)) as threads:
+                with ThreadPoolExecutor(len(work) + 1) as threads:
                     running = [threads.submit(each.run) for each in work]
+                    running.append(threads.submit(canceler.run, server.port))
                     threading.Event().wait(random.uniform(0.05, 1.2))
                     server.kill()
                     for each in running:
@@ -47,6 +55,7 @@ def play(round: Round) -> None:
                 report.count("kills")
                 report.expect(not in_text(server.err), "the log of a killed server", server.err[-600:])
         _finish(round.folder, options, ledgers, receiver, report)
+        canceler.check_arrivals()
 
 
 def _kill_at_start(round: Round, options: tuple[str, ...]) -> None:
@@ -57,10 +66,12 @@ def _kill_at_start(round: Round, options: tuple[str, ...]) -> None:
 
 
 def _make_worlds(port: int, ledgers: list[Ledger]) -> None:
-    for ledger, rate in zip(ledgers, _RATES, strict=True):
-        made = Caller(port).control("POST", "/worlds", {"id": ledger.world, "rate": rate, "epoch": EPOCH})
+    # A call to a frozen world would wait for the answers that are held back.
+    names = {ledger.world: rate for ledger, rate in zip(ledgers, _RATES, strict=True)} | {cancelling.WORLD: 1}
+    for name, rate in names.items():
+        made = Caller(port).control("POST", "/worlds", {"id": name, "rate": rate, "epoch": EPOCH})
         if made.status != 201:
-            raise NoAnswer(f"the world {ledger.world} was not made: {made}")
+            raise NoAnswer(f"the world {name} was not made: {made}")
 
 
 def _check_all(port: int, ledgers: list[Ledger], report: Report) -> None:

@@ -21,7 +21,9 @@ from campaign import (
 from campaign.rounds import Part
 
 PARTS: Mapping[str, Part] = {
-    "kills": Part(what="random work under kill -9: nothing acknowledged is lost", play=kills.play),
+    "kills": Part(
+        what="random work under kill -9: nothing acknowledged is lost, nothing cancelled is sent", play=kills.play
+    ),
     "making": Part(what="kills while worlds are made: every next start works", play=making.play),
     "worlds": Part(
         what="kills while worlds are forked, undone, restored, imported and removed", play=worlds.play_kills

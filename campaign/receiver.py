@@ -16,6 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 Answering = Callable[[str, Mapping[str, str], str], Mapping[str, str]]
 
 
+# How long an answer is held back, and how long somebody waits for a delivery that a kill may have prevented.
+_HELD_S, _PATIENCE_S = 0.5, 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
     """One delivery, how it was answered, and when, on the monotonic clock."""
@@ -28,12 +32,15 @@ class Arrival:
 
 @dataclass
 class Receiver:
-    """`/flaky` answers 503 to the first two deliveries of a body, `/broken` always; all else is answered 200."""
+    """`/flaky` answers 503 to the first two deliveries of a body, `/broken` always; all else is answered 200.
+
+    Below `/slow/` answers are held back for a moment, and are 503 for half of the paths.
+    """
 
     port: int = 0
     answering: Answering = lambda path, headers, body: {}
     arrivals: list[Arrival] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Condition = field(default_factory=threading.Condition)
     _tries: dict[str, int] = field(default_factory=dict)
 
     def url(self, path: str) -> str:
@@ -43,9 +50,24 @@ class Receiver:
         """Note a delivery; the status to answer."""
         with self._lock:
             tried = self._tries[body] = self._tries.get(body, 0) + 1
-            status = 503 if path == "/broken" or (path == "/flaky" and tried <= 2) else 200
+            is_failing = path == "/broken" or (path == "/flaky" and tried <= 2)
+            is_failing |= path.startswith("/slow/") and len(path) % 2 == 1
+            status = 503 if is_failing else 200
             self.arrivals.append(Arrival(path=path, body=body, status=status, at_s=time.monotonic()))
-            return status
+            self._lock.notify_all()
+        if path.startswith("/slow/"):
+            threading.Event().wait(_HELD_S)
+        return status
+
+    def at(self, path: str) -> list[Arrival]:
+        """The deliveries to a path."""
+        with self._lock:
+            return [each for each in self.arrivals if each.path == path]
+
+    def wait_for(self, path: str) -> None:
+        """Return when there is a delivery to a path, or after a while without one."""
+        with self._lock:
+            self._lock.wait_for(lambda: any(each.path == path for each in self.arrivals), _PATIENCE_S)
 
     def accepted(self) -> set[str]:
         """The bodies that were answered 200."""
@@ -53,10 +75,11 @@ class Receiver:
             return {each.body for each in self.arrivals if each.status == 200}
 
     def bodies(self) -> set[str]:
-        """The bodies of all deliveries; of a callback, the one of its source."""
+        """The bodies of all deliveries but those below `/slow/`; of a callback, the one of its source."""
         with self._lock:
             arrivals = list(self.arrivals)
-        return {_source(each.body) if each.path == "/callback" else each.body for each in arrivals}
+        held = [each for each in arrivals if not each.path.startswith("/slow/")]
+        return {_source(each.body) if each.path == "/callback" else each.body for each in held}
 
 
 def _source(body: str) -> str:
