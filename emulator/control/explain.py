@@ -227,6 +227,9 @@ class Chain:
             text, summary = "is under way", f"is under way since {at}"
         else:
             text, summary = "waits to leave", f"has started and waits to leave since {at}"
+        if dispatch.cancel_requested:
+            # D-018, D-780
+            summary += "; it is the last one, because the cancellation of the message was asked for"
         self._summaries[Phase.ACTIVE] = f"Attempt {number} {summary}."
         return Attempted(
             at_ms=dispatch.started_ms,
@@ -262,11 +265,10 @@ class Chain:
             case EventState.CANCEL_REQUESTED:
                 yield CancelAsked(at_ms=at_ms, text="its cancellation was asked for")
             case EventState.CANCELED:
-                how = f" {_after(attempts)}"
-                if last is not None and last.outcome.abandoned:
-                    how = f": {self._last_attempt}"
+                is_abandoned = last is not None and last.outcome.abandoned
+                how = f": {self._last_attempt}" if is_abandoned else f" {_after(attempts)}"
                 self._summaries[Phase.CANCELED] = f"Canceled at {at}{how}."
-                yield Canceled(at_ms=at_ms, text=f"canceled{how}", attempts=attempts)
+                yield Canceled(at_ms=at_ms, text=f"canceled {_after(attempts)}", attempts=attempts)
             case _:
                 pass  # CREATED is a reason already, and an ERROR belongs to its attempt.
 

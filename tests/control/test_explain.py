@@ -10,7 +10,16 @@ from msgspec.structs import replace
 
 from emulator.control.explain import Chain
 from emulator.core import message_facts
-from emulator.core.model.messages import AttemptOutcome, CreatedBy, EventState, HoldReason, Via
+from emulator.core.model.messages import (
+    NOT_SENT,
+    OUTCOME_UNKNOWN,
+    AttemptOutcome,
+    CreatedBy,
+    EventState,
+    HoldReason,
+    Via,
+    abandoned_attempt,
+)
 from emulator.core.model.resources import ScriptedResponse
 from emulator.core.record import DeadLetterId, GroupName, MessageId, QueueName, RuleId, ScheduleId
 from emulator.queries.history import (
@@ -325,7 +334,8 @@ def test_an_attempt_under_way_stands_where_it_started() -> None:
     message_id = world.publish(URL)
     world.cancel(message_id)
     found = explained(world, message_id, noted("ACTIVE"), noted("CANCEL_REQUESTED"))
-    assert (found["state"], found["summary"]) == ("ACTIVE", f"Attempt 1 is under way since {NOW_TEXT}.")
+    last = "it is the last one, because the cancellation of the message was asked for"
+    assert (found["state"], found["summary"]) == ("ACTIVE", f"Attempt 1 is under way since {NOW_TEXT}; {last}.")
     assert [each["kind"] for each in found["reasons"]] == ["created", "attempt", "cancel_requested"]
 
 
@@ -373,6 +383,17 @@ def test_a_retry_is_summed_up_by_the_attempt_before_it_and_its_arithmetic() -> N
             for most, why in ((0, "it has no retries"), (1, "its only retry was made"), (2, "all 2 retries were made"))
         ),
         pytest.param(FINAL, "CANCELED", 3, f"Canceled at {LATER_TEXT} after 1 attempt.", id="canceled"),
+        *(
+            # D-780
+            pytest.param(
+                abandoned_attempt(error),
+                "CANCELED",
+                3,
+                f"Canceled at {LATER_TEXT}: attempt 1 was abandoned: {error}.",
+                id=f"abandoned-{number}",
+            )
+            for number, error in enumerate((OUTCOME_UNKNOWN, NOT_SENT))
+        ),
     ],
 )
 def test_an_end_is_summed_up(outcome: AttemptOutcome, end: str, most: int, summary: str) -> None:

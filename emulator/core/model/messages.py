@@ -93,10 +93,7 @@ def abandoned_attempt(error: str) -> AttemptOutcome:
 
 
 # Why an attempt of a canceled message is abandoned (D-780).
-OUTCOME_UNKNOWN = (
-    "the outcome is not known: the attempt was cut off, by a restart, a restored snapshot, a fork or the end of an "
-    "advance, and is not made again because the message was canceled"
-)
+OUTCOME_UNKNOWN = "the outcome is not known: cut off in flight, and not repeated because the message was canceled"
 NOT_SENT = "not sent: the message was canceled before the attempt left"
 
 
