@@ -6,11 +6,12 @@ Filters become `?` parameters of fixed conditions; no text of a user's ever ente
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -19,9 +20,13 @@ from emulator.core.errors import InvalidInput
 from emulator.core.language.text import excerpt
 from emulator.core.model.messages import Message
 from emulator.journal import codec, schema
+from emulator.journal.rows import Row
 from emulator.queries.history import DeadLetterQuery, EventQuery, HistoryFilter, Page
 
 T = TypeVar("T")
+
+# A page of a list holds so many bytes of bodies and answers, and one entry at least (D-562).
+PAGE_BODY_BYTES = 16 * 1024 * 1024
 
 _NOT_ENDED = """NOT EXISTS (
     SELECT 1 FROM events AS last WHERE last.number = events.number AND last.state IN ('DELIVERED', 'FAILED', 'CANCELED')
@@ -214,6 +219,33 @@ class BulkRange:
         place = f"{at_ms}-{position}-{self._end}"
         check = blake2b(place.encode() + b"/" + self._filters, digest_size=6, person=b"bulk cursor").digest()
         return f"{place}-{int.from_bytes(check)}"
+
+
+def first_rows(connection: sqlite3.Connection, statement: str, parameters: Sequence[Any]) -> tuple[list[Row], bool]:
+    """The rows of a statement, but of long rows no more than fill a page and one behind it (D-562).
+
+    The flag tells whether there may be more rows than those.
+    """
+    rows: list[Row] = []
+    size = 0
+    for row in connection.execute(statement, parameters):
+        rows.append(row)
+        if size > PAGE_BODY_BYTES:
+            return rows, True
+        size += sum([len(value) for value in row if type(value) is bytes])
+    return rows, False
+
+
+def count_in_page(items: Iterable[T], size_of: Callable[[T], int]) -> int:
+    """How many of the first items a page has place for, by the bytes of their bodies; one at least (D-562)."""
+    size = count = 0
+    for item in items:
+        # No further size is computed than one that is too much.
+        size += size_of(item)
+        if size > PAGE_BODY_BYTES:
+            break
+        count += 1
+    return max(1, count)
 
 
 def page_of(found: list[T], count: int, cursor_of: Callable[[T], str]) -> Page[T]:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
-from emulator.core.model.messages import EventState, Message, delivered_bytes
+from emulator.core.model.messages import EventState, Message, Response, delivered_bytes
 from emulator.core.model.options import CallType
 from emulator.core.model.workflows import WorkflowStep, as_delivered
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RunId
+from emulator.core.rules.callbacks import decompressed
 from emulator.journal import codec, schema
-from emulator.journal.conditions import BulkRange, Conditions, continue_after, message_of, page_of
+from emulator.journal.conditions import BulkRange, Conditions, continue_after, count_in_page, message_of, page_of
 from emulator.journal.rows import Found, Row
 from emulator.journal.store import Store
 from emulator.queries.history import (
@@ -86,8 +87,9 @@ SELECT seq, number, at_ms, finished_ms, attempt, NULL, NULL, outcome, answered_b
 FROM attempts WHERE seq > ? AND seq <= ?
 ORDER BY 1
 """
+# In the order of the list: SQLite goes through the first of a CROSS JOIN from its beginning to its end.
 _SELECT_DEFINITIONS = """
-SELECT number, definition FROM messages WHERE number IN (SELECT value FROM json_each(?))
+SELECT number, definition FROM json_each(?) AS wanted CROSS JOIN messages ON messages.number = wanted.value
 """
 _SELECT_RUN = "SELECT 1 FROM workflow_runs WHERE run_id = ? AND account_id = ? LIMIT 1"
 _SELECT_LISTED = """
@@ -95,8 +97,8 @@ SELECT message_id, call_type, body
 FROM workflow_steps WHERE run_number = ? ORDER BY id LIMIT ?
 """
 _TRACE_STEP = 5_000
-# A page of attempts holds so many bytes of bodies, and one attempt at least (D-562).
-_PAGE_BYTES = 16 * 1024 * 1024
+# So many messages with their events are read at a time.
+_MESSAGES_AT_ONCE = 16
 
 
 def _of_run(conditions: Conditions, query: DeadLetterQuery) -> None:
@@ -163,8 +165,9 @@ class History:
         conditions = await self._kept_events(query)
         _choose_events(conditions, query)
         continue_after(conditions, "events.seq", query.cursor, latest_first=query.latest_first, instant="events.at_ms")
-        found = await self._select_events(conditions, query, query.count + 1)
-        return page_of(found, query.count, lambda event: f"{event.at_ms}-{event.seq}")
+        found, count = await self._select_events(conditions, query, query.count)
+        count = min(count, count_in_page(found, _bytes_of_event))
+        return page_of(found, count, lambda event: f"{event.at_ms}-{event.seq}")
 
     async def events_by_message(self, query: EventQuery) -> Page[MessageEvents]:
         """One page of the messages with an event that the query means, each with all its events that are kept (D-525).
@@ -183,18 +186,34 @@ class History:
             f"GROUP BY events.number HAVING {after.text} ORDER BY place {order} LIMIT ?"
         )
         parameters = [*conditions.parameters, *after.parameters, query.count + 1]
-        places = page_of(
-            list(await self._store.rows(statement, parameters)), query.count, lambda row: f"{row[2]}-{row[1]}"
+        places = await self._store.rows(statement, parameters)
+        found: list[MessageEvents] = []
+        while len(found) < len(places):
+            found += await self._with_events(kept, query, [number for number, _, _ in places[len(found) :]])
+            if count_in_page(found, _bytes_of_events) < len(found):
+                break
+        count = min(query.count, count_in_page(found, _bytes_of_events))
+        items = tuple(found[:count])
+        if count >= len(places):
+            return Page(items=items, cursor=None)
+        _, seq, at_ms = places[count - 1]
+        return Page(items=items, cursor=f"{at_ms}-{seq}")
+
+    async def _with_events(self, kept: Conditions, query: EventQuery, numbers: list[int]) -> list[MessageEvents]:
+        """The first few of the messages with these numbers, each with its events that are kept."""
+        numbers = numbers[:_MESSAGES_AT_ONCE]
+        conditions = Conditions(list(kept.texts), list(kept.parameters))
+        conditions.among("events.number", numbers)
+        order = "DESC" if query.latest_first else "ASC"
+        rows = await self._store.rows(
+            f"{_SELECT_EVENTS}{conditions.text} ORDER BY events.seq {order}", conditions.parameters
         )
-        kept.among("events.number", [number for number, _, _ in places.items])
-        events: dict[MessageId, list[Event]] = {}
-        # In this order the first event of a message may come before the event that gives it its place.
-        for event in await self._select_events(kept, query, -1) if places.items else ():
-            events.setdefault(event.message.message_id, []).append(event)
-        by_number = await self._definitions({number for number, _, _ in places.items})
-        messages = [by_number[number] for number, _, _ in places.items]
-        found = [MessageEvents(message=each, events=tuple(events[each.message_id])) for each in messages]
-        return Page(items=tuple(found), cursor=places.cursor)
+        events: dict[int, list[Event]] = {number: [] for number in numbers}
+        for seq, at_ms, state, next_ms, definition, outcome in rows:
+            event = _event(seq, at_ms, state, next_ms, message_of(definition), outcome)
+            events[event.message.number].append(event)
+        by_number = await self._definitions(set(numbers))
+        return [MessageEvents(message=by_number[each], events=tuple(events[each])) for each in numbers]
 
     async def _kept_events(self, query: EventQuery) -> Conditions:
         """Events of the account's messages, of runs aside, that its plan still shows."""
@@ -207,20 +226,38 @@ class History:
                 conditions.add("events.seq >= ?", seq)
         return conditions
 
-    async def _select_events(self, conditions: Conditions, query: EventQuery, limit: int) -> list[Event]:
-        rows = await self._select(_SELECT_EVENTS, conditions, "events.seq", limit, latest_first=query.latest_first)
-        return [
+    async def _select_events(self, conditions: Conditions, query: EventQuery, count: int) -> tuple[list[Event], int]:
+        """As `_select`."""
+        latest_first = query.latest_first
+        rows, count = await self._select(_SELECT_EVENTS, conditions, "events.seq", count, latest_first=latest_first)
+        found = [
             _event(seq, at_ms, state, next_ms, message_of(definition), outcome)
             for seq, at_ms, state, next_ms, definition, outcome in rows
         ]
+        return found, count
 
     async def _select(
-        self, statement: str, conditions: Conditions, column: str, limit: int, *, latest_first: bool
-    ) -> list[Row]:
-        """The rows for which the conditions hold, in the order of a column."""
+        self,
+        statement: str,
+        conditions: Conditions,
+        column: str,
+        count: int,
+        *,
+        latest_first: bool,
+        whole: bool = False,
+    ) -> tuple[list[Row], int]:
+        """The rows for which the conditions hold, in the order of a column, and how many a page may have.
+
+        That is `count`, or fewer if they are long, unless the page is `whole`, as that of a bulk operation, which
+        shows none of it. There is a row more than that if it is not the last page.
+        """
         order = "DESC" if latest_first else "ASC"
         ordered = f"{statement}{conditions.text} ORDER BY {column} {order} LIMIT ?"
-        return await self._store.rows(ordered, [*conditions.parameters, limit])
+        parameters = [*conditions.parameters, count + 1]
+        if whole:
+            return await self._store.rows(ordered, parameters), count
+        rows, is_cut = await self._store.first_rows(ordered, parameters)
+        return rows, len(rows) - 1 if is_cut else count
 
     # -- dead letters -----------------------------------------------------------------------
 
@@ -242,7 +279,9 @@ class History:
             bulk.limit(conditions, column)
         else:
             continue_after(conditions, column, query.cursor, latest_first=latest_first)
-        rows = await self._select(_SELECT_DEAD_LETTERS, conditions, column, query.count + 1, latest_first=latest_first)
+        rows, count = await self._select(
+            _SELECT_DEAD_LETTERS, conditions, column, query.count, latest_first=latest_first, whole=bulk is not None
+        )
         positions = {row[0]: row[2] for row in rows}
         found = [
             DeadLetterEntry(
@@ -257,30 +296,31 @@ class History:
             )
             for dead_letter_id, failed_ms, _, definition, outcome, rule, run_number, labels, called in rows
         ]
+        if bulk is None:
+            count = min(count, count_in_page(found, lambda entry: _bytes_of(entry.message, entry.outcome.response)))
 
         def cursor_of(entry: DeadLetterEntry) -> str:
             position = positions[entry.dead_letter_id]
             return f"{entry.failed_ms}-{position}" if bulk is None else bulk.cursor(entry.failed_ms, position)
 
-        return page_of(found, query.count, cursor_of)
+        return page_of(found, count, cursor_of)
 
     # -- deliveries -------------------------------------------------------------------------
 
     async def deliveries(self, query: DeliveryQuery) -> Page[RecordedDelivery]:
-        """One page of the delivery journal, shorter if the bodies are long. Raises InvalidInput for a foreign cursor.
+        """One page of the delivery journal, shorter if bodies or answers are long.
 
-        `as_sent` gives the attempts their bodies.
+        `as_sent` gives the attempts their bodies. Raises InvalidInput for a foreign cursor.
         """
         conditions = self._of_deliveries(query)
         column, latest_first = "attempts.seq", query.latest_first
         continue_after(conditions, column, query.cursor, latest_first=latest_first)
-        rows = await self._select(_SELECT_DELIVERIES, conditions, column, query.limit + 1, latest_first=latest_first)
+        rows, count = await self._select(_SELECT_DELIVERIES, conditions, column, query.limit, latest_first=latest_first)
         found = [
             _delivery(seq, at_ms, finished_ms, attempt, message_of(definition), outcome, rule)
             for seq, at_ms, finished_ms, attempt, definition, outcome, rule in rows
         ]
-        sizes = accumulate(delivered_bytes(each.message) for each in found)
-        count = max(1, min(query.limit, sum(size <= _PAGE_BYTES for size in sizes)))
+        count = min(count, count_in_page(found, lambda each: _bytes_of(each.message, each.outcome.response)))
         return page_of(found, count, lambda delivery: f"{delivery.at_ms}-{delivery.seq}")
 
     async def as_sent(self, found: Sequence[RecordedDelivery]) -> Iterator[RecordedDelivery]:
@@ -342,17 +382,20 @@ class History:
 
     async def trace(self, step: int = _TRACE_STEP) -> AsyncIterator[Event | RecordedDelivery]:
         """Every event and attempt in order that was not dropped, read `step` at a time."""
-        last = await self._store.last_seq()
-        for start in range(self.dropped.seq, last, step):
-            entries = await self.since(start, min(step, last - start))
-            if len(entries) < min(step, last - start):
-                raise self._store.damaged(f"entries of its history after the {start}th are missing")
+        last, seq = await self._store.last_seq(), self.dropped.seq
+        while seq < last:
+            entries = await self.since(seq, min(step, last - seq))
+            if not entries or entries[-1].seq != seq + len(entries):
+                raise self._store.damaged(f"entries of its history after the {seq}th are missing")
             for entry in entries:
                 yield entry
+            seq += len(entries)
 
     async def since(self, seq: int, count: int) -> list[Event | RecordedDelivery]:
-        """The next `count` events and attempts after entry `seq`, or after what was dropped; fewer if there are no
-        more yet."""
+        """The next `count` events and attempts after entry `seq`, or after what was dropped.
+
+        They are fewer if they are long, or if there are no more yet.
+        """
         # Each number of the common count is an event's or an attempt's, and none behind the dropped ones is missing.
         seq = max(seq, self.dropped.seq)
         latest = self._store.latest.since(seq, count)
@@ -363,11 +406,11 @@ class History:
         if latest is not None:
             definitions = await self._definitions_of(latest)
             return [_entry(row, definitions[row[1]]) for row in latest.rows]
-        rows = await self._store.rows(_SELECT_TRACE, (seq, seq + count) * 2)
+        rows, _ = await self._store.first_rows(_SELECT_TRACE, (seq, seq + count) * 2)
         if not rows:
             return []
-        definitions = await self._definitions({row[1] for row in rows})
-        return [_entry(row, definitions[row[1]]) for row in rows]
+        definitions = await self._first_definitions(dict.fromkeys(row[1] for row in rows))
+        return [_entry(row, definitions[row[1]]) for row in takewhile(lambda row: row[1] in definitions, rows)]
 
     async def _definitions_of(self, latest: Found) -> dict[int, Message]:
         numbers: set[int] = {row[1] for row in latest.rows}
@@ -395,11 +438,32 @@ class History:
         return self._store.writer.dropped
 
     async def _definitions(self, numbers: set[int]) -> dict[int, Message]:
-        wanted = json.dumps(sorted(numbers))
-        rows = await self._store.rows(_SELECT_DEFINITIONS, (wanted,))
-        if len(rows) < len(numbers):
-            raise self._store.damaged(f"{len(numbers) - len(rows)} messages of its history are missing")
+        rows = await self._store.rows(_SELECT_DEFINITIONS, (json.dumps(sorted(numbers)),))
+        return self._all_definitions(rows, len(numbers))
+
+    async def _first_definitions(self, numbers: Collection[int]) -> dict[int, Message]:
+        """Of long messages only the first, in this order."""
+        rows, is_cut = await self._store.first_rows(_SELECT_DEFINITIONS, (json.dumps(list(numbers)),))
+        return self._all_definitions(rows, len(rows) if is_cut else len(numbers))
+
+    def _all_definitions(self, rows: Sequence[Row], count: int) -> dict[int, Message]:
+        if len(rows) < count:
+            raise self._store.damaged(f"{count - len(rows)} messages of its history are missing")
         return {number: message_of(definition) for number, definition in rows}
+
+
+def _bytes_of(message: Message, response: Response | None) -> int:
+    """The bytes of a message's body and of an answer, as a list shows them: unpacked."""
+    answer = 0 if response is None else len(decompressed(response, message.headers).body)
+    return delivered_bytes(message) + answer
+
+
+def _bytes_of_event(event: Event) -> int:
+    return _bytes_of(event.message, event.response)
+
+
+def _bytes_of_events(message: MessageEvents) -> int:
+    return sum(_bytes_of_event(each) for each in message.events)
 
 
 def _delivered(message: Message, steps: Mapping[int, Sequence[WorkflowStep]]) -> Message:

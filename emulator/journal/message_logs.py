@@ -10,7 +10,14 @@ from emulator.core.message_facts import FINAL
 from emulator.core.model.messages import EventState, HoldReason, Message, Phase
 from emulator.core.record import MessageId
 from emulator.journal import codec
-from emulator.journal.conditions import Conditions, continue_after, message_of, page_of
+from emulator.journal.conditions import (
+    PAGE_BODY_BYTES,
+    Conditions,
+    continue_after,
+    first_rows,
+    message_of,
+    page_of,
+)
 from emulator.journal.rows import Row
 from emulator.journal.schema import ANNOTATIONS_OF, NUMBERS_OF
 from emulator.journal.store import Store
@@ -44,6 +51,8 @@ _HAS_ENDED = """EXISTS (
 _IS_ONE_THAT_ENDED = """messages.number IN (
     SELECT number FROM events WHERE state IN (SELECT value FROM json_each(?))
 )"""
+# Their answers may be long.
+_PROGRESS_AT_ONCE = 16
 # The attempt that came back last, found as below.
 _SELECT_PROGRESS = f"""
 SELECT found.number, begun, ended, ended_ms, attempts.at_ms, attempts.finished_ms, attempts.attempt, attempts.outcome,
@@ -128,14 +137,24 @@ class MessageLogs:
         continue_after(conditions, "messages.number", query.cursor, latest_first=True)
         statement = _SELECT_MESSAGES % conditions.text
 
-        def read(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
-            rows = connection.execute(statement, [*conditions.parameters, query.limit + 1]).fetchall()
-            return rows, connection.execute(_SELECT_PROGRESS, (json.dumps([row[0] for row in rows]),)).fetchall()
+        def read(connection: sqlite3.Connection) -> tuple[list[Row], int, list[Row]]:
+            rows, is_cut = first_rows(connection, statement, [*conditions.parameters, query.limit + 1])
+            progress: list[Row] = []
+            size = 0
+            for start in range(0, len(rows), _PROGRESS_AT_ONCE):
+                if size > PAGE_BODY_BYTES:
+                    return rows[: start + 1], start, progress
+                numbers = [row[0] for row in rows[start : start + _PROGRESS_AT_ONCE]]
+                more = connection.execute(_SELECT_PROGRESS, (json.dumps(numbers),)).fetchall()
+                size += sum([len(row[-2] or b"") for row in more])
+                progress += more
+            return rows, len(rows) - 1 if is_cut else query.limit, progress
 
-        rows, progress = await self._store.read(read)
+        rows, count, progress = await self._store.read(read)
         found = {row[0]: row for row in progress}
-        recorded = [_message_progress(found[number], message_of(definition)) for number, definition in rows]
-        return page_of(recorded, query.limit, lambda each: f"{each.message.created_ms}-{each.message.number}")
+        page = page_of(rows, count, lambda row: f"{message_of(row[1]).created_ms}-{row[0]}")
+        recorded = [_message_progress(found[number], message_of(definition)) for number, definition in page.items]
+        return Page(items=tuple(recorded), cursor=page.cursor)
 
     async def find(self, message_id: MessageId) -> MessageLog | None:
         """What is recorded of a message, live or ended; None for an id that no message has had."""

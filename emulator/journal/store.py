@@ -19,6 +19,7 @@ from emulator.core.errors import Damaged
 from emulator.core.state import State
 from emulator.core.world_setup import KEEP_ALL, Keep
 from emulator.journal import codec, files, schema
+from emulator.journal.conditions import first_rows
 from emulator.journal.database import MEMORY, Database, Job, Pool
 from emulator.journal.projection import Projector
 from emulator.journal.writer import DEFAULT_THRESHOLDS, Backlog, StartingPoint, Thresholds, Writer
@@ -234,6 +235,10 @@ class Store:
     async def rows(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """As `read`, the rows of one statement."""
         return await self.read(lambda connection: connection.execute(statement, parameters).fetchall())
+
+    async def first_rows(self, statement: str, parameters: Sequence[Any]) -> tuple[list[tuple[Any, ...]], bool]:
+        """As `rows`, but of long rows only the first; whether there may be more. See `conditions.first_rows`."""
+        return await self.read(lambda connection: first_rows(connection, statement, parameters))
 
     async def read(self, job: Job[T]) -> T:
         """What a job reads of history, all of it at one moment after everything that has happened so far.

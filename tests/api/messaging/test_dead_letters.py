@@ -93,6 +93,51 @@ async def test_a_response_in_gzip_is_shown_unpacked_and_kept_packed(emulator: In
     assert json.loads((await emulator.deliveries())[-1]["body"])["body"] == packed
 
 
+@pytest.mark.parametrize(
+    ("path", "key", "counts"),
+    [
+        ("/v2/dlq?count=100", "messages", [15, 5]),
+        # Two of the four events of each have the answer.
+        ("/v2/events?count=1000", "events", [29, 31, 20]),
+        ("/v2/logs?groupBy=messageId&count=100", "messages", [7, 7, 6]),
+        ("/_emulator/deliveries?limit=1000", "deliveries", [15, 5]),
+    ],
+)
+@with_emulator()
+async def test_long_answers_make_pages_short(emulator: InProcess, path: str, key: str, counts: list[int]) -> None:
+    """D-562: a thousand answers of a kilobyte would be a gigabyte when they are unpacked."""
+    packed = base64.b64encode(gzip.compress(bytes(1_100_000), mtime=0)).decode()
+    headers = {"Content-Encoding": "gzip"}
+    await emulator.rule(f"{DOWN}/*", respond={"status": 500, "body_base64": packed, "headers": headers})
+    for _ in range(20):
+        await fail(emulator)
+    seen, cursor = [], ""
+    while cursor is not None:
+        answer = await emulator.get(f"{path}{cursor and f'&cursor={cursor}'}")
+        seen.append(len(answer.json[key]))
+        cursor = answer.json.get("cursor")
+    assert seen == counts
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "key"), [("POST", "/v2/dlq/retry", "responses"), ("DELETE", "/v2/dlq", "deleted")]
+)
+@with_emulator()
+async def test_long_answers_leave_no_named_entry_out_of_a_bulk_operation(
+    emulator: InProcess, method: str, path: str, key: str
+) -> None:
+    """Clients that name entries by id look at no cursor (D-562)."""
+    await emulator.rule(f"{DOWN}/*", respond={"status": 500, "body": "x" * 1_100_000})
+    for _ in range(20):
+        await fail(emulator)
+    assert len((await emulator.get("/v2/dlq")).json["messages"]) < 20
+    await emulator.delete("/_emulator/destinations")
+    ids = [f"{EPOCH_MS}-{number}" for number in range(20)]
+    answer = (await emulator.call(method, f"{path}?dlqIds={','.join(ids)}")).json
+    assert not answer.get("cursor")
+    assert (len(answer[key]) if key == "responses" else answer[key]) == 20
+
+
 @with_emulator()
 async def test_deleting_an_entry_twice_is_404(emulator: InProcess) -> None:
     await broken(emulator)
