@@ -102,11 +102,24 @@ def _exporter(environment: Mapping[str, str]) -> SpanExporter:
         own, general = (f"OTEL_EXPORTER_OTLP_{each}PROTOCOL" for each in ("TRACES_", ""))
         protocol = environment.get(own) or environment.get(general) or "http/protobuf"
         name = "otlp_proto_grpc" if protocol == "grpc" else f"otlp_proto_{protocol.partition('/')[0]}"
+    options: dict[str, object] = {}
+    if name == "otlp_proto_http" and not any("_CREDENTIAL_PROVIDER" in each for each in environment):
+        # Otherwise the session is the provider's.
+        options["session"] = _new_session()
     for found in entry_points(group="opentelemetry_traces_exporter", name=name):
-        made: SpanExporter = found.load()()
+        made: SpanExporter = found.load()(**options)
         return made
     package = name.replace("_", "-")
     raise NotInstalled(f"there is no exporter {name} (pip install opentelemetry-exporter-{package})")
+
+
+def _new_session() -> object:
+    """What an exporter of OTLP over HTTP sends with; None where it is not installed."""
+    try:
+        from emulator.telemetry.collector_session import CollectorSession
+    except ImportError:
+        return None
+    return CollectorSession()
 
 
 class _Queue(SpanProcessor):

@@ -374,7 +374,7 @@ async def test_trace_whose_world_is_reset_while_it_is_read_is_a_409(emulator: In
             await resetting[0]
         return found
 
-    emulator.world._store.first_rows = reset_before  # type: ignore[method-assign]  # a reset between two reads
+    emulator.world._store.first_rows = reset_before  # type: ignore[method-assign, assignment]  # a reset between two reads
     answer = await emulator.control("GET", "/trace")
     assert answer.status == 409
     assert resetting[0].result().status == 200

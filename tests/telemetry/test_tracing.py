@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -201,6 +202,42 @@ async def test_a_collector_that_is_down_costs_nothing_and_loses_no_message(monke
             assert b'trace_spans_total{outcome="dropped"}' in (await emulator.control("GET", "/metrics")).body
             began = time.monotonic()
         assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("length", ["", "Content-Length: 1000000000\r\n"], ids=["endless", "1 GB"])
+@on_loop
+async def test_of_a_collectors_answer_no_more_than_its_beginning_is_read(
+    monkeypatch: pytest.MonkeyPatch, length: str
+) -> None:
+    """D-791."""
+    sent: list[int] = []
+    ended = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n".encode())
+        sent.append(0)
+        with contextlib.suppress(ConnectionError):
+            while sent[-1] < 100_000_000:
+                writer.write(bytes(65_536))
+                sent[-1] += 65_536
+                await writer.drain()
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+    async with in_process() as emulator:
+        await emulator.publish("https://app.test/")
+        async with asyncio.timeout(20):
+            await ended.wait()
+            while b'trace_spans_total{outcome="exported"}' not in (await emulator.control("GET", "/metrics")).body:
+                pass
+    # What the two ends of a connection have buffered is a few megabytes.
+    assert max(sent) < 50_000_000
+    server.close()
+    await server.wait_closed()
 
 
 @on_loop
