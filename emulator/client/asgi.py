@@ -15,10 +15,10 @@ from typing import Any
 
 import anyio
 import httpx
-from asgi_lifespan import LifespanManager, LifespanNotSupported
 
 from emulator.api.endpoint import HAS_QUERY
-from emulator.client.event_loops import TAKES_UNAWAITED, AsgiApp
+from emulator.client.errors import LoopMisuse
+from emulator.client.event_loops import TAKES_UNAWAITED, AsgiApp, TakesErrors, protect
 from emulator.core.record import Headers, Record
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -155,109 +155,143 @@ class BrokeOut(Exception):
         self.error = error
 
 
-def _answering(app: AsgiApp, is_given_up: Callable[[], bool]) -> AsgiApp:
-    """The application, for the manager that waits for answers about its lifespan.
+class _NotSupported(Exception):
+    """The application does not implement the lifespan protocol."""
 
-    One that returns without an answer, or answers as it would a request, does not implement the protocol,
-    and is not waited for. Servers treat it in the same way. `is_given_up` says whether its task is being cancelled
-    from here; otherwise the application did that itself.
-    """
 
-    async def answering(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "lifespan":
-            await app(scope, receive, send)
-            return
-        answers = {}
+_STARTED, _START_FAILED = "lifespan.startup.complete", "lifespan.startup.failed"
+_ENDED, _END_FAILED = "lifespan.shutdown.complete", "lifespan.shutdown.failed"
 
-        async def send_own(message: Any) -> None:
-            kind = message["type"]
-            if not kind.startswith("lifespan."):
-                raise LifespanNotSupported(f"the application answered its start-up with {kind}")
-            answers[kind] = message
-            await send(message)
-
-        try:
-            await app(scope, receive, send_own)
-        except BaseException as error:
-            # The manager cancels what an application does after its last answer.
-            is_cancelled = is_given_up() or "lifespan.shutdown.complete" in answers
-            if isinstance(error, Exception | GeneratorExit) or is_cancelled:
-                raise
-            raise BrokeOut(error) from error
-        if failed := answers.get("lifespan.startup.failed"):
-            raise RuntimeError(f"the application did not start: {failed.get('message', '')}")
-        if "lifespan.startup.complete" not in answers:
-            raise LifespanNotSupported("the application did not answer its start-up")
-        if failed := answers.get("lifespan.shutdown.failed"):
-            raise RuntimeError(f"the application did not shut down: {failed.get('message', '')}")
-        await send({"type": "lifespan.shutdown.complete"})
-
-    return answering
+# Real time in which an application may end after its last answer, before it is cancelled.
+_AFTERWARDS_S = 0.1
 
 
 class Lifespan:
     """One application's lifespan, in its own task. Begin and end it on the same event loop.
 
-    It has no time limits of its own: `begin` and `end` may be cancelled, which ends it.
+    It has no time limits of its own: `begin` and `end` may be cancelled, which ends it. An application that returns
+    without an answer, answers as it would a request, or raises before it has received anything, does not implement
+    the protocol and is not waited for, as servers do.
     """
 
-    def __init__(self, app: AsgiApp, broke: Callable[[BaseException], None]) -> None:
-        self.app = app
-        self._broke = broke
-        self._over = asyncio.Event()
-        self._is_given_up = False
+    def __init__(self, app: AsgiApp, world: str, broke: Callable[[BaseException], None]) -> None:
         loop = asyncio.get_running_loop()
-        self._started: asyncio.Future[None] = loop.create_future()
+        self._app = app
+        self._state: dict[str, Any] = {}
+        self._broke = broke
+        self._answers: dict[str, str] = {}
+        self._has_received = False
+        self._is_given_up = False
+        self._error: BaseException | None = None
+        # It has answered its start-up, or ended.
+        self._started = asyncio.Event()
+        # It may be shut down; it was told so; it has answered, or ended.
+        self._over = asyncio.Event()
+        self._is_told = False
+        self._stopped = asyncio.Event()
+        # It waits for something that does not come any more.
+        self._idle = asyncio.Event()
         context = contextvars.copy_context()
-        context.run(TAKES_UNAWAITED.set, broke)
+        context.run(TAKES_UNAWAITED.set, TakesErrors(world, broke))
         self._task = loop.create_task(self._run(), name="lifespan of a mounted app", context=context)
+        protect(self._task)
 
     @staticmethod
-    async def begin(app: AsgiApp, broke: Callable[[BaseException], None]) -> Lifespan:
-        """Start the application up, if it implements the lifespan protocol.
+    async def begin(app: AsgiApp, world: str, broke: Callable[[BaseException], None]) -> Lifespan:
+        """Start the application of a world up, if it implements the lifespan protocol.
 
-        Raises whatever its start-up raises, BrokeOut for what is no Exception. What its shutdown raises, or a
+        Raises whatever its start-up raises, BrokeOut for what is no Exception. What it raises later, or a
         task of it that nothing awaits, is given to `broke`.
         """
-        lifespan = Lifespan(app, broke)
+        lifespan = Lifespan(app, world, broke)
         try:
-            await lifespan._started
+            await lifespan._started.wait()
+            if _START_FAILED in lifespan._answers:
+                await lifespan._settle()
         except asyncio.CancelledError:
             lifespan._give_up()
             raise
+        error = lifespan._error
+        if _STARTED not in lifespan._answers and error is not None:
+            raise error if isinstance(error, Exception) else BrokeOut(error)
+        if _START_FAILED in lifespan._answers:
+            raise RuntimeError(f"the application did not start: {lifespan._answers[_START_FAILED]}")
         return lifespan
 
-    async def _run(self) -> None:
-        try:
-            async with LifespanManager(_answering(self.app, lambda: self._is_given_up), None, None) as manager:
-                # This wrapper adds the state of the start-up to every request.
-                self.app = manager.app
-                self._started.set_result(None)
-                await self._over.wait()
-        except LifespanNotSupported as unsupported:
-            if isinstance(unsupported.__cause__, BrokeOut):
-                self._failed(unsupported.__cause__)
-            elif not self._started.done():
-                self._started.set_result(None)
-        except Exception as error:  # An edge: what the user's application raises.
-            self._failed(error)
+    async def app(self, scope: Any, receive: Any, send: Any) -> None:
+        """The application, whose requests have the state that its start-up made."""
+        if self._state:
+            scope = {**scope, "state": {**self._state, **scope.get("state", {})}}
+        await self._app(scope, receive, send)
 
-    def _failed(self, error: Exception) -> None:
-        if not self._started.done():
-            self._started.set_exception(error)
-            return
-        raised = error.error if isinstance(error, BrokeOut) else error
-        logger.error("the shutdown of a mounted application failed", exc_info=raised)
-        self._broke(raised)
+    async def _run(self) -> None:
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self._state}
+        try:
+            await self._app(scope, self._receive, self._send)
+        except BaseException as error:  # An edge: whatever the user's application raises.
+            is_closed = isinstance(error, GeneratorExit) and asyncio.current_task() is not self._task
+            if is_closed or (self._is_given_up and isinstance(error, asyncio.CancelledError)):
+                raise
+            if _STARTED in self._answers:
+                self._failed(error)
+            elif self._is_supported(error):
+                self._error = error
+        finally:
+            self._started.set()
+            self._stopped.set()
+
+    def _is_supported(self, error: BaseException) -> bool:
+        if isinstance(error, _NotSupported):
+            return False
+        return self._has_received or not isinstance(error, Exception) or isinstance(error, LoopMisuse)
+
+    def _failed(self, error: BaseException) -> None:
+        self._error = error
+        logger.error("the lifespan of a mounted application failed", exc_info=error)
+        self._broke(error)
+
+    async def _receive(self) -> Mapping[str, Any]:
+        if not self._has_received:
+            self._has_received = True
+            return {"type": "lifespan.startup"}
+        if not self._is_told and _START_FAILED not in self._answers:
+            await self._over.wait()
+            self._is_told = True
+            return {"type": "lifespan.shutdown"}
+        self._idle.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nothing sets this event")
+
+    async def _send(self, message: Any) -> None:
+        kind = message["type"]
+        if not self._has_received or not kind.startswith("lifespan."):
+            raise _NotSupported(f"the application answered its start-up with {kind}")
+        self._answers[kind] = message.get("message", "")
+        if kind in (_STARTED, _START_FAILED):
+            self._started.set()
+        if kind in (_ENDED, _END_FAILED):
+            self._stopped.set()
 
     async def end(self) -> None:
         """Shut it down, and wait for that."""
         self._over.set()
         try:
-            await asyncio.wait((self._task,))
+            await self._stopped.wait()
+            await self._settle()
         except asyncio.CancelledError:
             self._give_up()
             raise
+        if _END_FAILED in self._answers and self._error is None:
+            self._failed(RuntimeError(f"the application did not shut down: {self._answers[_END_FAILED]}"))
+
+    async def _settle(self) -> None:
+        """After the last answer, let the application end, which may raise still."""
+        idle = asyncio.ensure_future(self._idle.wait())
+        await asyncio.wait((self._task, idle), timeout=_AFTERWARDS_S, return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
+        if not self._task.done():
+            self._give_up()
+            await asyncio.wait((self._task,))
 
     def _give_up(self) -> None:
         self._is_given_up = True

@@ -75,6 +75,10 @@ class Unreachable(EmulatorError):
     """No emulator answers: it was not started, was closed, or the address is wrong."""
 
 
+class LoopMisuse(EmulatorError):
+    """Mounted code would have ended the event loop that it runs on, or a task there that is not its own."""
+
+
 class HistoryNotKept(EmulatorError):
     """What is asked cannot be answered: it depends on history that was dropped, see `keep_history`."""
 
@@ -139,7 +143,7 @@ _WITH_TRACEBACK = 100
 # Parts of an emulator whose names are not those of their classes.
 _PARTS = {"flow_control_keys": "flow_control"}
 # Packages whose frames stand between the emulator and an application.
-_BETWEEN = frozenset(("emulator", "httpx", "asgi_lifespan", "asyncio", "concurrent", "threading"))
+_BETWEEN = frozenset(("emulator", "httpx", "asyncio", "concurrent", "threading"))
 
 # The server and the world whose delivery the application answers at this moment, if it does.
 ANSWERING: ContextVar[object] = ContextVar("answering", default=None)
@@ -255,7 +259,7 @@ class HandlerErrors:
             return any(map(self._is_for_the_test, error.exceptions))
         if isinstance(error, AssertionError) or _is_outcome(error):
             return self.mode == "raise"
-        return not isinstance(error, Exception)
+        return isinstance(error, LoopMisuse) or not isinstance(error, Exception)
 
     def watch(self, call: Coroutine[Any, Any, Any], name: str) -> None:
         """Remember a call until it is awaited."""
@@ -308,10 +312,21 @@ class HandlerErrors:
         """The test meets this one now."""
         self._due = [each for each in self._due if each is not error]
 
+    @property
+    def has_due(self) -> bool:
+        """Whether there is something that the test has not met yet."""
+        return bool(self._due)
+
     def due_at_end(self) -> BaseException | None:
         """The same at the end of the world, when what was not awaited never will be."""
         self._look_for_forgotten(is_end=True)
         return self.next_due()
+
+    def take_over(self, others: Sequence[HandlerErrors]) -> None:
+        """Have the test meet here what it has not met in other worlds."""
+        for other in others:
+            self._due += other._due
+            other._due = []
 
     def note_on(self, failure: BaseException) -> None:
         """Add what the test has not met to the failure that ended it; it is met then."""
@@ -372,9 +387,13 @@ def _is_outcome(error: BaseException) -> bool:
     return any(each.__module__ == "_pytest.outcomes" for each in type(error).__mro__)
 
 
-def may_be_replaced(failure: BaseException) -> bool:
-    """Whether what ends a test may be the context of what mounted code raised: a skip, or an expected exception."""
-    return isinstance(failure, Exception) or _is_skip(failure)
+def may_be_replaced(failure: BaseException, *, by_shutdown: bool) -> bool:
+    """Whether what ends a test may be the context of what mounted code raised: a skip, or an expected exception.
+
+    A skip alone, if mounted code has raised nothing before its shutdown; and not what mounted code has raised itself.
+    """
+    is_of_handler = hasattr(failure, _OF_A_HANDLER)
+    return _is_skip(failure) or (isinstance(failure, Exception) and not by_shutdown and not is_of_handler)
 
 
 def _is_skip(error: BaseException) -> bool:

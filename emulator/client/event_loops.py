@@ -20,11 +20,12 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import anyio.to_thread
 
-from emulator.client.errors import Unreachable, has_asyncio_loop, is_emulator_error
+from emulator.client.errors import LoopMisuse, Unreachable, has_asyncio_loop, is_emulator_error
 from emulator.server import serving
 
 T = TypeVar("T")
@@ -283,14 +284,28 @@ async def _lifespan(receive: Callable[[], Awaitable[Any]], send: Callable[[Any],
             return
 
 
-# Takes the exceptions of tasks that nothing awaits, in the contexts of the tasks of one application.
-TAKES_UNAWAITED: contextvars.ContextVar[Callable[[BaseException], None] | None] = contextvars.ContextVar(
-    "takes_unawaited", default=None
-)
+@dataclass(frozen=True, slots=True)
+class TakesErrors:
+    """Takes the exceptions of an application's tasks that nothing awaits; `world` is where it is mounted."""
+
+    world: str
+    take: Callable[[BaseException], None]
+
+
+# Set in the contexts of the tasks of one application.
+TAKES_UNAWAITED: contextvars.ContextVar[TakesErrors | None] = contextvars.ContextVar("takes_unawaited", default=None)
+
+# Tasks that only their own application may cancel: lifespans.
+_PROTECTED: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+
+
+def protect(task: asyncio.Task[Any]) -> None:
+    """Let no other application cancel a task."""
+    _PROTECTED.add(task)
 
 
 class Task(asyncio.Task[Any]):
-    """A task that can say its context, as all can from Python 3.12 on."""
+    """A task that can say its context, as all can from Python 3.12 on, and that not everybody may cancel."""
 
     def __init__(self, coro: Any, *, context: contextvars.Context | None = None, **options: Any) -> None:
         self._context = contextvars.copy_context() if context is None else context
@@ -299,12 +314,26 @@ class Task(asyncio.Task[Any]):
     def get_context(self) -> contextvars.Context:
         return self._context
 
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Raises LoopMisuse in a mounted application, for a task of the emulator or another application's lifespan."""
+        # D-798.
+        caller, own = TAKES_UNAWAITED.get(), self._context.get(TAKES_UNAWAITED)
+        if caller is not None and caller is not own and (own is None or self in _PROTECTED):
+            raise LoopMisuse(
+                "mounted code cancelled a task that is not its own: others run on its event loop too. "
+                "Cancel the tasks that it has made itself, not those of asyncio.all_tasks()"
+            )
+        return super().cancel(msg)
+
 
 _HEARD: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
 
 async def hear_of_unawaited() -> None:
-    """Let `TAKES_UNAWAITED` have what tasks on this loop raise that nothing awaits, which only a log would have."""
+    """Let `TAKES_UNAWAITED` have what tasks on this loop raise that nothing awaits, which only a log would have.
+
+    And let no application end the loop.
+    """
     # D-471.
     loop = asyncio.get_running_loop()
     if loop in _HEARD:
@@ -319,9 +348,39 @@ async def hear_of_unawaited() -> None:
         context = getattr(happened.get("future"), "get_context", contextvars.Context)()
         takes, error = context.get(TAKES_UNAWAITED), happened.get("exception")
         if takes is not None and error is not None:
-            takes(error)
+            takes.take(error)
 
     loop.set_exception_handler(take)
+    _keep_alive(loop)
+
+
+def _keep_alive(loop: asyncio.AbstractEventLoop) -> None:
+    """Let `stop` and `close` of a loop raise LoopMisuse in a mounted application."""
+    # D-798.
+
+    def guarded(name: str) -> Callable[[], None]:
+        original: Callable[[], None] = getattr(loop, name)
+
+        def call() -> None:
+            takes = TAKES_UNAWAITED.get()
+            if takes is None:
+                original()
+                return
+            error = LoopMisuse(
+                f"mounted code called {name}() of the event loop that it runs on: others run there too, and what "
+                "made the loop ends it"
+            )
+            if asyncio.current_task() is None:
+                # A callback, whose exceptions only a log would have.
+                takes.take(error)
+            raise error
+
+        return call
+
+    for name in ("stop", "close"):
+        # A loop of another make may have no place for attributes.
+        with contextlib.suppress(AttributeError, TypeError):
+            setattr(loop, name, guarded(name))
 
 
 logger = logging.getLogger(__name__)
@@ -330,9 +389,11 @@ logger = logging.getLogger(__name__)
 class Background:
     """A thread that runs an event loop until `close`. It is a daemon, so that it never keeps a program from ending."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, knows_tasks: bool = False) -> None:
+        """One of mounted applications `knows_tasks`, each of which is then an `event_loops.Task`."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._knows_tasks = knows_tasks
+        self._tasks: weakref.WeakSet[Task] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._process = os.getpid()
         started: Future[None] = Future()
@@ -341,24 +402,49 @@ class Background:
         started.result()
 
     def _run(self, started: Future[None]) -> None:
-        async def main() -> None:
-            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-            started.set_result(None)
-            await self._stop.wait()
-
         try:
             with serving.runner() as runner:
-                running = runner.get_loop().create_task(main())
-                while not running.done():
+                loop = self._loop = runner.get_loop()
+                if self._knows_tasks:
+                    loop.set_task_factory(self._make_task)
+                loop.call_soon(started.set_result, None)
+                # Without a task that all of it depends on: an application may cancel every task that it finds.
+                while self._loop is not None:
                     try:
-                        runner.get_loop().run_until_complete(running)
+                        loop.run_forever()
                     except (KeyboardInterrupt, SystemExit) as error:
                         # A task has raised it, which stops a loop. The caller that waits for the task gets it too.
                         logger.error("a task of the thread %s raised %s", self._thread.name, type(error).__name__)
+                        self._take_from_task(error)
         except BaseException as error:
             if not started.done():
                 started.set_exception(error)
             raise
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Task:
+        task = Task(coro, loop=loop, **options)
+        self._tasks.add(task)
+        return task
+
+    def _take_from_task(self, error: BaseException) -> None:
+        """Give what a task has raised, and stopped the loop with, to the application whose task it is."""
+        for task in tuple(self._tasks):
+            takes = task.get_context().get(TAKES_UNAWAITED)
+            if takes is not None and getattr(task, "_exception", None) is error:
+                takes.take(error)
+
+    async def take_failed(self, world: str | None) -> None:
+        """Report the tasks of a world's applications, or of all, that have failed and that nothing has awaited.
+
+        Python reports them when it throws them away, which may be after the end of the test. To be run on the loop.
+        """
+        for task in tuple(self._tasks):
+            takes = task.get_context().get(TAKES_UNAWAITED)
+            if takes is None or world not in (None, takes.world) or not task.done() or task.cancelled():
+                continue
+            if getattr(task, "_log_traceback", False):
+                happened = {"message": "Task exception was never retrieved", "future": task}
+                task.get_loop().call_exception_handler({**happened, "exception": task.exception()})
 
     @property
     def is_here(self) -> bool:
@@ -400,8 +486,9 @@ class Background:
         """
         with self._lock:
             loop, self._loop = self._loop, None
-        if loop is not None and self._stop is not None:
-            loop.call_soon_threadsafe(self._stop.set)
+        if loop is not None:
+            # In a context that is no application's.
+            contextvars.Context().run(loop.call_soon_threadsafe, loop.stop)
         self.join(patience_s)
 
     def join(self, patience_s: float | None = None) -> None:

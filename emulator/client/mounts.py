@@ -6,6 +6,7 @@ network, with every header and the signature. An exception is logged and answere
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import json
@@ -21,8 +22,8 @@ from typing import Any, Protocol, TypeAlias, cast
 import httpx
 
 from emulator.client.asgi import Exchange, raw_headers, target_of
-from emulator.client.errors import ANSWERING, HandlerErrors, is_cancellation
-from emulator.client.event_loops import TAKES_UNAWAITED, AsgiApp, EventLoop, Handoff
+from emulator.client.errors import ANSWERING, HandlerErrors, add_note, is_cancellation
+from emulator.client.event_loops import TAKES_UNAWAITED, AsgiApp, EventLoop, Handoff, TakesErrors
 from emulator.client.records import Request, Response, read_request
 from emulator.client.threads import NOT_AWAITED, HandlerTimedOut, Job, Threads, note_interrupt
 from emulator.core import record
@@ -225,12 +226,13 @@ class _Edge:
 
     def __init__(self, worlds: Worlds, world: str) -> None:
         self.worlds = worlds
-        self._world = world
+        # The world in which the application is mounted.
+        self.home = world
         self._last = ""
 
     def world_of(self, request: MountedRequest) -> str:
         """The world whose delivery it is: this one or a fork of it."""
-        return request.world or self._world
+        return request.world or self.home
 
     def awaited_world(self, request: MountedRequest) -> str | None:
         """The world whose callers wait for this delivery, None if they do not."""
@@ -284,7 +286,7 @@ class _Answering:
     def __enter__(self) -> None:
         self._token = ANSWERING.set((self._edge.worlds, self._edge.world_of(self._request)))
         self._hidden = _TAKES_HIDDEN.set(self._keep)
-        self._unawaited = TAKES_UNAWAITED.set(self._keep_unawaited)
+        self._unawaited = TAKES_UNAWAITED.set(TakesErrors(self._edge.home, self._keep_unawaited))
 
     def __exit__(self, *_: object) -> None:
         TAKES_UNAWAITED.reset(self._unawaited)
@@ -341,6 +343,8 @@ def _on_loop(exchange: Callable[[MountedRequest], Awaitable[messages.Response]],
             # An application that cancels its own task does not cancel ours.
             if isinstance(error, Exception) or is_cancellation(error):
                 raise
+            if isinstance(error, asyncio.CancelledError):
+                add_note(error, "It cancelled the task that answered the delivery.")
             return edge.failed(request, error)
 
     def call(request: MountedRequest) -> messages.Response | Awaitable[messages.Response]:

@@ -28,8 +28,9 @@ def reading(
     """The list in the field `name`: one answer, as of a single page, with the entries of all pages.
 
     It ends after `most` entries, without which it is whole. A page may be shorter than its query says in `size`; only
-    a page without a cursor is the last (D-795). The cursor of the result continues behind its last entry.
+    a page without a cursor is the last. The cursor of the result continues behind its last entry.
     """
+    # D-795.
     entries: list[Any] = []
     place: dict[str, str] = {}
     while True:

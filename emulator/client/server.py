@@ -30,7 +30,17 @@ from emulator.client.asgi import (
     target_of,
 )
 from emulator.client.control import Call, HttpAnswer, answer_of
-from emulator.client.errors import ANSWERING, EmulatorError, HandlerErrors, Mode, Refused, is_emulator_error, read_mode
+from emulator.client.errors import (
+    ANSWERING,
+    EmulatorError,
+    HandlerErrors,
+    LoopMisuse,
+    Mode,
+    Refused,
+    add_note,
+    is_emulator_error,
+    read_mode,
+)
 from emulator.client.event_loops import AsgiApp, AsgiBridge, AsyncioLoop, Background, EventLoop, hear_of_unawaited
 from emulator.client.mounts import Application, Interface, interface_to_call, mount_of, origin_to_mount
 from emulator.client.threads import Threads
@@ -391,7 +401,10 @@ class Server:
 
         try:
             async with self._limited(origin, "start-up"):
-                return await loop.run(lambda: Lifespan.begin(application, broke))
+                return await loop.run(lambda: Lifespan.begin(application, world, broke))
+        except LoopMisuse as error:
+            add_note(error, f"It was raised by the start-up of the application at {origin}")
+            raise
         except BrokeOut as out:
             # The call of `mount` raises the error itself.
             self.errors_of(world).add(out.error, url=origin)
@@ -420,7 +433,7 @@ class Server:
             self._apps.close(0)
             self._apps = None
         if self._apps is None:
-            self._apps = Background("mounted applications")
+            self._apps = Background("mounted applications", knows_tasks=True)
         return self._apps.event_loop()
 
     async def unmount(self, world: str, origin: str) -> None:
@@ -442,6 +455,14 @@ class Server:
         for of_world, origin in tuple(self._lifespans):
             if world in (None, of_world):
                 await self.unmount(of_world, origin)
+        if self._apps is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BLOCKED_S):
+                    await asyncio.wrap_future(self._apps.submit(self._apps.take_failed(world)))
+
+    def errors_of_others(self, world: str) -> list[HandlerErrors]:
+        """What mounted code has raised in other worlds than this one that are still there."""
+        return [errors for name, errors in self._errors.items() if name != world]
 
 
 @asynccontextmanager

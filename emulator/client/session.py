@@ -433,7 +433,16 @@ async def _first_session(background: Background, opening: Coroutine[Any, Any, Se
 
 
 def _end_server(session: Session) -> Future[None]:
-    return session.server.background.submit(session.server.end())
+    server = session.server
+
+    async def end() -> None:
+        try:
+            await server.end()
+        finally:
+            # Nobody has closed these worlds.
+            session.errors.take_over(server.errors_of_others(session.world))
+
+    return server.background.submit(end())
 
 
 def _done(value: T) -> Future[T]:

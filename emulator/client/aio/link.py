@@ -73,15 +73,18 @@ class AsyncLink:
             if session.rules:
                 questions += await async_wait(session.server.background.submit(questions_about_rules(session)))
         error_at_end: BaseException | None = None
+        was_due = session.errors.has_due
         try:
             await async_wait(self._source.end(session))
             session.server.background.join()
         except Exception as error:
             error_at_end = error
-        if failure is not None and not may_be_replaced(failure):
+        # What a shutdown raises is no reason for the failure before it (D-471).
+        if failure is not None and not may_be_replaced(failure, by_shutdown=not was_due):
             session.errors.note_on(failure)
         due = session.errors.due_at_end() or error_at_end
         if due is not None:
+            session.errors.note_on(due)
             raise due
         for question in questions:
             warnings.warn(question, EmulatorWarning, stacklevel=3)

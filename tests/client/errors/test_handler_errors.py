@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flask
@@ -24,7 +25,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from emulator import AsyncEmulator, Emulator, EmulatorError, EmulatorWarning, HandlerError, Request
-from emulator.client.errors import Mode
+from emulator.client.errors import LoopMisuse, Mode
 from tests.harness import loops
 
 ORIGIN = "https://app.test"
@@ -242,7 +243,7 @@ def lifespan_app(raises: Raise, phase: str) -> Any:
 
 
 OF_LIFESPANS: dict[str, tuple[Raise, type[BaseException]]] = {
-    **RAISES,
+    **OF_DELIVERIES,
     "cancel its own task": (cancel_own_task, asyncio.CancelledError),
 }
 
@@ -258,6 +259,161 @@ def test_what_breaks_out_of_a_lifespan_is_raised_again(name: str, phase: str, em
     [listed] = emu.handler_errors
     assert (type(listed.error), listed.url, listed.message_id, listed.at) == (kind, ORIGIN, None, None)
     well(emu)
+
+
+# -- what would end the loop that others run on ----------------------------------------------------
+
+
+def stop_loop() -> None:
+    asyncio.get_running_loop().stop()
+
+
+def close_loop() -> None:
+    asyncio.get_running_loop().close()
+
+
+def cancel_all_tasks() -> None:
+    own = asyncio.current_task()
+    for task in sorted(asyncio.all_tasks(), key=lambda task: task is not own):
+        task.cancel()
+
+
+MISUSES: dict[str, tuple[Raise, str]] = {
+    "stop": (stop_loop, r"called stop\(\) of the event loop"),
+    "close": (close_loop, r"called close\(\) of the event loop"),
+    "cancel": (cancel_all_tasks, "cancelled a task that is not its own"),
+}
+PLACES = ("before", "startup", "serving", "handler", "after", "task", "shutdown", "at the end")
+
+
+def app_that(does: Raise, place: str) -> Any:
+    """An ASGI application that does something somewhere, and otherwise works."""
+    kept: list[object] = []
+
+    def here(*places: str) -> None:
+        if place in places:
+            does()
+
+    async def in_task() -> None:
+        await asyncio.sleep(0)
+        does()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            here("before")
+            await receive()
+            here("startup")
+            await send({"type": "lifespan.startup.complete"})
+            here("serving")
+            await receive()
+            here("shutdown")
+            await send({"type": "lifespan.shutdown.complete"})
+            here("at the end")
+            return
+        here("handler")
+        if place == "task":
+            kept.append(asyncio.create_task(in_task()))
+            await asyncio.sleep(0.01)
+        if place == "callback":
+            asyncio.get_running_loop().call_soon(does)
+            await asyncio.sleep(0.01)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"answered"})
+        here("after")
+
+    return app
+
+
+def in_an_emulator(application: Any) -> None:
+    with Emulator() as emu:
+        emu.mount(ORIGIN, application)
+        emu.publish(URL, retries=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        *((name, place) for name in MISUSES for place in PLACES if (name, place) != ("cancel", "task")),
+        ("stop", "callback"),
+        ("close", "callback"),
+    ],
+)
+def test_an_application_that_would_end_its_event_loop_is_named(name: str, place: str) -> None:
+    """D-798: nothing hangs, the emulator closes, and the next one works."""
+    does, text = MISUSES[name]
+    began = time.monotonic()
+    with pytest.raises(LoopMisuse, match=text) as caught:
+        in_an_emulator(app_that(does, place))
+    assert time.monotonic() - began < loops.PATIENCE_S / 2
+    assert any(ORIGIN in note for note in caught.value.__notes__)
+    assert place == "callback" or does.__name__ in [each.name for each in caught.traceback]
+    in_an_emulator(app_that(lambda: None, place))
+
+
+def test_a_task_that_cancels_what_answers_the_delivery_is_named() -> None:
+    """D-798."""
+    with pytest.raises(asyncio.CancelledError) as caught:
+        in_an_emulator(app_that(cancel_all_tasks, "task"))
+    notes = "\n".join(caught.value.__notes__)
+    assert "It cancelled the task that answered the delivery." in notes
+    assert "LoopMisuse: mounted code cancelled a task that is not its own" in notes
+    in_an_emulator(app_that(lambda: None, "task"))
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    # A task that raises CancelledError counts as cancelled.
+    [(name, place) for name in OF_DELIVERIES for place in PLACES if (name, place) != ("cancel", "task")],
+)
+def test_what_is_no_exception_ends_nothing_wherever_it_is_raised(name: str, place: str) -> None:
+    """D-471, D-798: a task that its application keeps included."""
+    raises, kind = OF_DELIVERIES[name]
+    began = time.monotonic()
+    with pytest.raises(kind):
+        in_an_emulator(app_that(raises, place))
+    assert time.monotonic() - began < loops.PATIENCE_S / 2
+
+
+def test_an_application_may_cancel_its_own_tasks(emu: Emulator) -> None:
+    """D-798: those of its start-up too."""
+    workers: list[asyncio.Task[object]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            workers.append(asyncio.create_task(asyncio.Event().wait()))
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        workers[0].cancel()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    emu.mount(ORIGIN, app)
+    well_answered = emu.publish(URL, retries=0)
+    assert [each.response and each.response.status for each in emu.deliveries(message_id=well_answered)] == [200]
+    assert workers[0].cancelled()
+
+
+def test_a_loop_that_is_stopped_behind_our_back_continues(emu: Emulator) -> None:
+    """D-798: a thread of the application has no context that tells whose it is."""
+
+    async def handler(_: Any) -> int:
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(target=lambda: loop.call_soon_threadsafe(loop.stop))
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0.001)
+        return 200
+
+    emu.mount(ORIGIN, handler)
+    for _ in range(2):
+        emu.publish(URL, retries=0)
+    assert [each.response and each.response.status for each in emu.deliveries()] == [200, 200]
 
 
 def fails_after(status: int) -> Starlette:
@@ -375,6 +531,69 @@ def test_a_shutdown_that_fails_fails_the_test(raises: bool) -> None:
     """D-471."""
     with pytest.raises(ValueError if raises else RuntimeError, match="no connection to close"), Emulator() as emu:
         emu.mount(ORIGIN, failing_shutdown(raises=raises))
+
+
+def in_world(world: Emulator, *raises: Raise, place: str = "shutdown", then: BaseException | None = None) -> None:
+    """A world with applications that raise, which perhaps ends with an exception of its own."""
+    with world:
+        for number, each in enumerate(raises):
+            world.mount(f"https://app-{number}.test", app_that(each, place))
+        if then is not None:
+            raise then
+
+
+def in_world_that_nobody_closes(raises: Raise, place: str) -> None:
+    with Emulator() as emu:
+        emu.new_world().start().mount(ORIGIN, app_that(raises, place))
+
+
+@pytest.mark.parametrize("place", ["serving", "shutdown", "at the end"])
+@pytest.mark.parametrize("error", [ValueError("v"), ExceptionGroup("g", [ValueError("v")]), pytest.fail.Exception("v")])
+def test_whatever_a_shutdown_raises_fails_the_test(error: BaseException, place: str, server: Emulator) -> None:
+    """D-471: in a world of its own, in one that nobody closes, and beside what ends the test."""
+
+    def raises() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        in_world(server.new_world(), raises, place=place)
+    with pytest.raises(type(error)):
+        in_world_that_nobody_closes(raises, place)
+    with pytest.raises(LookupError) as caught:
+        in_world(server.new_world(), raises, then=LookupError("the test"))
+    assert any("Not raised before the end" in note for note in caught.value.__notes__)
+
+
+def test_what_else_mounted_code_has_raised_is_noted(server: Emulator) -> None:
+    """D-471."""
+    first, second = (partial(_raise_value_error, name) for name in ("first", "second"))
+    with pytest.raises(ValueError, match="first") as caught:
+        in_world(server.new_world(), first, second)
+    assert "Not raised before the end: ValueError: second" in caught.value.__notes__
+
+
+def _raise_value_error(text: str) -> None:
+    raise ValueError(text)
+
+
+def test_the_requests_of_an_application_have_the_state_of_its_start_up(emu: Emulator) -> None:
+    seen: list[object] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            scope["state"]["pool"] = 7
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        seen.append(scope["state"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    emu.mount(ORIGIN, app)
+    emu.publish(URL)
+    assert seen == [{"pool": 7}]
 
 
 def test_a_reported_shutdown_that_fails_is_listed_only() -> None:
