@@ -13,6 +13,8 @@ import pytest
 from qstash import Receiver
 
 from emulator import AsyncEmulator, Emulator, Published, Refused
+from emulator.client.publishing import PublishOptions, option_headers
+from emulator.wire.messaging.options import OPTION_KEYS
 from tests.harness.emulators import EPOCH, EPOCH_MS
 from tests.harness.loops import on_loop
 
@@ -60,6 +62,38 @@ def shown_by(emu: Emulator, message_id: str) -> dict[str, Any]:
 def test_a_keyword_says_what_its_header_says(options: Any, shown: dict[str, Any], emu: Emulator) -> None:
     message = shown_by(emu, emu.publish(APP, "hello", **options))
     assert {name: message.get(name) for name in shown} == shown
+
+
+# One value of each keyword.
+KEYWORDS: dict[str, Any] = {
+    "delay": "1s",
+    "not_before": 1_767_225_600,
+    "retries": 1,
+    "retry_delay": "1s",
+    "timeout": "1s",
+    "method": "PUT",
+    "label": "a",
+    "flow_control": {"key": "a", "rate": 1},
+    "callback": APP,
+    "failure_callback": APP,
+    "redact": "body",
+    "queue": "q",
+    "deduplication_id": "d",
+    "content_based_deduplication": True,
+}
+# Options that are headers here as well: of schedules, which have arguments for them; of workflow clients; and one
+# about the headers of the call itself.
+WITHOUT_KEYWORD = {"cron", "schedule-id", "feature-set", "header-forward"}
+
+
+def test_every_option_has_a_keyword_or_is_named_here() -> None:
+    assert KEYWORDS.keys() == PublishOptions.__annotations__.keys(), "give each keyword of client/publishing.py a value"
+    headers = {name.lower() for name in option_headers(KEYWORDS, PublishOptions.__annotations__, "", None)}
+    others = {"callback-", "failure-callback-", "workflow-"}
+    options = {key for key in OPTION_KEYS if not key.startswith(tuple(others))}
+    wrong = {"without a keyword": options - headers - WITHOUT_KEYWORD, "no option": headers - options}
+    assert not any(wrong.values()), f"{wrong}: see PublishOptions in client/publishing.py"
+    assert options >= WITHOUT_KEYWORD
 
 
 def test_a_timeout_holds_for_the_attempt(emu: Emulator) -> None:

@@ -24,7 +24,7 @@ from emulator.wire.query_reader import Query
 
 MAX_LIMIT = 10**9
 
-_NAMES = ("parallelism", "rate", "period")
+LIMIT_NAMES = ("parallelism", "rate", "period")
 _ITEM = re.compile(r"([A-Za-z]+)=(\S+)")
 
 
@@ -41,7 +41,7 @@ def parse_flow_control_value(text: str) -> FlowControl:
     for item in text.split(","):
         match = _ITEM.fullmatch(item.strip())
         name = match[1].lower() if match is not None else ""
-        if match is None or name not in _NAMES:
+        if match is None or name not in LIMIT_NAMES:
             raise Malformed(f"expected parallelism=N, rate=N, period=<duration>, got {excerpt(item.strip())}")
         if name in given:
             raise Malformed(f"expected {name} only once, got {excerpt(text)}")

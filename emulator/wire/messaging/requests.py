@@ -124,7 +124,9 @@ def read_queue(body: bytes, account_id: AccountId) -> UpsertQueue:
 # --- the shapes, with names as on the wire -------------------------------------------------------
 
 
-class _Item(msgspec.Struct):
+class BatchItem(msgspec.Struct):
+    """One publish of a batch, as its JSON has it."""
+
     destination: str
     headers: dict[str, str] | None = None
     body: str | None = None
@@ -150,13 +152,13 @@ class _Queue(msgspec.Struct):
     paused: bool | None = None
 
 
-_BATCH = msgspec.json.Decoder(list[_Item])
+_BATCH = msgspec.json.Decoder(list[BatchItem])
 _ENDPOINTS = msgspec.json.Decoder(_Endpoints)
 _GROUP_DEFAULTS = msgspec.json.Decoder(_GroupDefaults)
 _QUEUE = msgspec.json.Decoder(_Queue)
 
 
-def _item(item: _Item, dialect: Dialect, caller_ip: str, log_note: LogNote) -> PublishItem | Refused:
+def _item(item: BatchItem, dialect: Dialect, caller_ip: str, log_note: LogNote) -> PublishItem | Refused:
     headers = () if item.headers is None else item.headers.items()
     try:
         read = PublishItem(

@@ -1,7 +1,9 @@
-"""Every option header of the interface document does what it says: on a publish and on a schedule.
+"""Every option that the wire reads does what the contract says: on a publish, in a batch and on a schedule.
 
 Each case gives its options to a message and looks at what really went out and at the log. The
 destination fails when asked to, so that retries and failure callbacks can be seen.
+
+What the wire reads, what the contract lists for each operation, and what has a test here are one set.
 """
 
 from __future__ import annotations
@@ -9,12 +11,17 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from emulator.wire.messaging.flow_control import LIMIT_NAMES
+from emulator.wire.messaging.options import OPTION_KEYS
+from emulator.wire.messaging.requests import BatchItem
+from tests.api.workflow.calls import RUN
+from tests.contracts.documents import load, operations
 from tests.harness.emulators import InProcess, with_emulator
 
 URL = "https://api.test/hook"
@@ -145,7 +152,20 @@ OPTIONS: dict[str, Case] = {
         ),
     ),
     "Svc-Label": Case({"Svc-Label": "a, b"}, lambda seen: all(event["labels"] == ["a", "b"] for event in seen.events)),
-    "Svc-Flow-Control": Case(
+    "Svc-Flow-Control-Key": Case(
+        {"Svc-Flow-Control-Key": "k"}, lambda seen: {event["flowControlKey"] for event in seen.events} == {"k"}
+    ),
+    "Svc-Flow-Control-Value rate": Case(
+        {
+            "Svc-Flow-Control-Key": "k",
+            "Svc-Flow-Control-Value": "rate=1",
+            "Svc-Retries": "2",
+            "Svc-Retry-Delay": "0",
+        },
+        seconds(0, 1, 2),
+        destination=DOWN,
+    ),
+    "Svc-Flow-Control-Value period": Case(
         {
             "Svc-Flow-Control-Key": "k",
             "Svc-Flow-Control-Value": "rate=1, period=1m",
@@ -154,6 +174,20 @@ OPTIONS: dict[str, Case] = {
         },
         seconds(0, 60, 120),
         destination=DOWN,
+    ),
+    # The callback, which goes by the same key, waits for the answer to a second attempt.
+    "Svc-Flow-Control-Value parallelism": Case(
+        {
+            "Svc-Flow-Control-Key": "k",
+            "Svc-Flow-Control-Value": "parallelism=1",
+            "Svc-Retries": "1",
+            "Svc-Retry-Delay": "0",
+            "Svc-Callback": SUCCESS,
+            "Svc-Callback-Flow-Control-Key": "k",
+            "Svc-Callback-Flow-Control-Value": "parallelism=1",
+        },
+        lambda seen: [(seen.times_s(URL), seen.times_s(SUCCESS))] == [([0.0, 5.0], [10.0, 10.0])],
+        rules=[{"match": {"url": URL}, "respond": {"status": 500, "latency": "5s"}}],
     ),
     "Svc-Queue-Name": Case(
         {"Svc-Queue-Name": "q"}, lambda seen: {event["queueName"] for event in seen.events} == {"q"}
@@ -164,23 +198,6 @@ OPTIONS: dict[str, Case] = {
     **callback_case("Callback", SUCCESS),
     **callback_case("Failure-Callback", FAILURE),
 }
-# The header table of the interface document, without the two that have tests of their own below.
-DOCUMENTED = (
-    "Content-Type",
-    "Svc-Method",
-    "Svc-Timeout",
-    "Svc-Retries",
-    "Svc-Retry-Delay",
-    "Svc-Delay",
-    "Svc-Forward-*",
-    "Svc-Header-Forward",
-    "Svc-Redact-Fields",
-    *(
-        f"Svc-{family}{option}"
-        for family in ("Callback", "Failure-Callback")
-        for option in ("", "-Forward-*", "-Method", "-Timeout", "-Retries", "-Retry-Delay", "-Delay")
-    ),
-)
 CASES = [pytest.param(case, kind, id=f"{name} on {kind}") for name, case in OPTIONS.items() for kind in case.kinds]
 
 
@@ -234,10 +251,24 @@ async def test_an_option_has_its_effect(emulator: InProcess, case: Case, kind: s
     assert case.check(seen), json.dumps([seen.deliveries, seen.events], indent=1)[:4_000]
 
 
-def test_the_table_holds_every_option_of_the_interface_document() -> None:
-    assert OPTIONS.keys() >= set(DOCUMENTED)
+# -- options with a test of their own ------------------------------------------------------------
 
 
+TESTED_ALONE: set[str] = set()
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+def shows(*headers: str) -> Callable[[Test], Test]:
+    """Marks a test as that of these options."""
+
+    def mark(test: Test) -> Test:
+        TESTED_ALONE.update(headers)
+        return test
+
+    return mark
+
+
+@shows("Svc-Cron")
 @with_emulator()
 async def test_cron_decides_when_a_schedule_fires(emulator: InProcess) -> None:
     await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "CRON_TZ=America/New_York 30 9 * * MON-FRI"})
@@ -247,17 +278,88 @@ async def test_cron_decides_when_a_schedule_fires(emulator: InProcess) -> None:
     assert fired == [f"2026-01-0{day}T14:30:00.000Z" for day in (1, 2, 5, 6, 7)]
 
 
+@shows("Svc-Schedule-Id")
 @with_emulator()
 async def test_a_schedule_id_names_the_schedule(emulator: InProcess) -> None:
     await emulator.post(f"/v2/schedules/{URL}", {"Svc-Cron": "* * * * *", "Svc-Schedule-Id": "my.id-1_x"})
     assert (await emulator.get("/v2/schedules/my.id-1_x")).status == 200
 
 
+@shows("Svc-Content-Based-Deduplication")
 @with_emulator()
 async def test_content_based_deduplication_sends_the_same_content_once(emulator: InProcess) -> None:
     for value in ("true", "True"):
         await emulator.post(f"/v2/publish/{URL}", {"Svc-Content-Based-Deduplication": value}, "x")
     assert len(await emulator.deliveries()) == 1
+
+
+INIT = {"Svc-Workflow-RunId": RUN, "Svc-Workflow-Init": "true"}
+
+
+async def runs(emulator: InProcess) -> Any:
+    return (await emulator.get("/v2/workflows/logs")).json["runs"]
+
+
+@shows("Svc-Workflow-RunId", "Svc-Workflow-Init")
+@with_emulator()
+async def test_a_run_id_makes_the_message_one_of_a_run_which_init_begins(emulator: InProcess) -> None:
+    assert (await emulator.post(f"/v2/publish/{URL}", {**INIT, "Svc-Workflow-Init": "false"})).status == 400
+    assert (await emulator.post(f"/v2/publish/{URL}", INIT)).status == 200
+    assert [run["workflowRunId"] for run in await runs(emulator)] == [RUN]
+
+
+@shows("Svc-Workflow-Url")
+@with_emulator()
+async def test_a_workflow_url_is_the_endpoint_of_the_run(emulator: InProcess) -> None:
+    await emulator.post(f"/v2/publish/{URL}", {**INIT, "Svc-Workflow-Url": SUCCESS})
+    assert [run["workflowUrl"] for run in await runs(emulator)] == [SUCCESS]
+
+
+@shows("Svc-Workflow-CallType")
+@with_emulator()
+async def test_a_call_type_says_what_the_message_is_to_its_run(emulator: InProcess) -> None:
+    await emulator.post(f"/v2/publish/{URL}", INIT)
+    call = {"Svc-Workflow-RunId": RUN, "Svc-Workflow-CallType": "toCallback"}
+    await emulator.post(f"/v2/publish/{SUCCESS}", call, "payload")
+    # A third party gets the payload alone; a step would bring the list of all steps.
+    (delivery,) = await emulator.deliveries(SUCCESS)
+    assert delivery["body"] == "payload"
+    assert "Svc-Workflow-RunId" not in delivery["headers"]
+
+
+@shows("Svc-Workflow-Invoke")
+@with_emulator()
+async def test_invoke_begins_the_run_for_another_one(emulator: InProcess) -> None:
+    await emulator.post(f"/v2/publish/{URL}", INIT)
+    body = {
+        "body": "payload",
+        "headers": {},
+        "workflowRunId": RUN,
+        "workflowUrl": URL,
+        "step": {"stepId": 1, "stepName": "invoke", "stepType": "Invoke", "concurrent": 1},
+    }
+    invoked = {**INIT, "Svc-Workflow-RunId": "wfr_invoked", "Svc-Workflow-Invoke": "true"}
+    await emulator.post(f"/v2/publish/{SUCCESS}", invoked, json.dumps(body))
+    (run,) = [run for run in await runs(emulator) if run["workflowRunId"] == "wfr_invoked"]
+    assert run["invoker"]["workflowRunId"] == RUN
+
+
+@shows("Svc-Workflow-Trigger-By-Sdk")
+@with_emulator()
+async def test_the_second_half_of_a_handshake_is_no_duplicate(emulator: InProcess) -> None:
+    await emulator.post(f"/v2/trigger/{URL}", {"Svc-Workflow-RunId": RUN}, "first")
+    second = {**INIT, "Svc-Workflow-Trigger-By-Sdk": "true"}
+    assert "deduplicated" not in (await emulator.post(f"/v2/publish/{URL}", second, "second")).json
+    assert (await emulator.post(f"/v2/publish/{URL}", INIT, "third")).json["deduplicated"] is True
+
+
+@shows("Svc-Feature-Set")
+@pytest.mark.parametrize(("features", "state"), [("", "RUN_STARTED"), ("WF_DetectTrigger", "RUN_FAILED")])
+@with_emulator()
+async def test_features_decide_what_an_answer_means_to_a_run(emulator: InProcess, features: str, state: str) -> None:
+    await emulator.rule(URL, respond={"status": 200})
+    await emulator.post(f"/v2/publish/{URL}", {**INIT, "Svc-Feature-Set": features})
+    assert [run["workflowState"] for run in await runs(emulator)] == [state]
 
 
 @with_emulator()
@@ -319,3 +421,122 @@ async def test_a_hint_of_the_response_decides_the_next_retry(
     await emulator.advance("1h")
     first, second = await emulator.deliveries()
     assert (second["at_ms"] - first["at_ms"]) // 1000 == wait_s
+
+
+# -- what the wire reads, what the contract lists, and what has a test: one set -------------------
+
+
+FAMILIES = ("callback-", "failure-callback-")
+# They are no option's, and read by the wire all the same.
+BESIDE_OPTIONS = {"Content-Type", "Svc-Forward-*"}
+# What the contract says of all these at once.
+WORKFLOW = {header for header in TESTED_ALONE if header.startswith("Svc-Workflow-")}
+OF_SCHEDULES = {"Svc-Cron", "Svc-Schedule-Id"}
+OF_RUNS = {*WORKFLOW, "Svc-Feature-Set"}
+DEDUPLICATION = {"Svc-Deduplication-Id", "Svc-Content-Based-Deduplication"}
+WAITS = {"Svc-Delay", "Svc-Not-Before"}
+FLOW_CONTROL = {"Svc-Flow-Control-Key", "Svc-Flow-Control-Value"}
+OF_A_REQUEST = {"Content-Type", "Svc-Method", "Svc-Header-Forward"}
+# By operation, the options that it ignores or refuses, and so does not list.
+NOT_TAKEN: dict[str, set[str]] = {
+    "publishMessage": OF_SCHEDULES,
+    "enqueueMessage": {*OF_SCHEDULES, *OF_RUNS, *WAITS, *FLOW_CONTROL, "Svc-Queue-Name"},
+    "createSchedule": OF_RUNS,
+    "retryDeadLetter": {*OF_SCHEDULES, *OF_RUNS, *DEDUPLICATION, "Content-Type"},
+    "waitForEvent": {
+        *(OF_SCHEDULES | DEDUPLICATION | WAITS),
+        *("Svc-Method", "Svc-Header-Forward", "Svc-Queue-Name", "Svc-Callback"),
+    },
+    "triggerWorkflow": {
+        *(OF_SCHEDULES | DEDUPLICATION | OF_RUNS) - {"Svc-Workflow-RunId"},
+        *("Svc-Method", "Svc-Timeout", "Svc-Header-Forward", "Svc-Queue-Name", "Svc-Callback"),
+    },
+    "resumeWorkflowRun": {
+        *(OF_SCHEDULES | DEDUPLICATION | OF_RUNS | OF_A_REQUEST),
+        *("Svc-Forward-*", "Svc-Timeout", "Svc-Redact-Fields", "Svc-Queue-Name", "Svc-Callback"),
+    },
+}
+NOT_TAKEN["retryDeadLetters"] = NOT_TAKEN["retryDeadLetter"]
+for operation_id in ("resumeWorkflowRuns", "restartWorkflowRun", "restartWorkflowRuns"):
+    NOT_TAKEN[operation_id] = NOT_TAKEN["resumeWorkflowRun"]
+
+WHAT_TO_DO = "An option needs: its parameter in contracts/messaging.openapi.yaml, at every operation that takes it \
+(NOT_TAKEN names those that do not); and a case in OPTIONS that shows what it does."
+
+
+def is_of_a_family(header: str) -> bool:
+    return header.lower().removeprefix("svc-").startswith(FAMILIES)
+
+
+def read_by_the_wire() -> set[str]:
+    """The headers of all options, but for those that configure a callback, which are the same once more."""
+    return {f"Svc-{key}".lower() for key in OPTION_KEYS if not key.startswith(FAMILIES)} | {
+        header.lower() for header in BESIDE_OPTIONS
+    }
+
+
+def lower(headers: Iterable[str]) -> set[str]:
+    return {header.lower() for header in headers}
+
+
+def listed_by_the_contract() -> dict[str, set[str]]:
+    """By operation, the headers that the contract lists; a wildcard stands for all options of its family."""
+    listed: dict[str, set[str]] = {}
+    for operation in operations("messaging"):
+        headers = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "header"}
+        if headers:
+            whole = WORKFLOW if "Svc-Workflow-*" in headers else set()
+            listed[operation.id] = lower((headers - {"Svc-Workflow-*"}) | whole)
+    return listed
+
+
+def with_a_case() -> set[str]:
+    return lower({name.partition(" ")[0] for name in OPTIONS} | TESTED_ALONE)
+
+
+def check_same(where: str, headers: Iterable[str], expected: set[str]) -> None:
+    of_messages = {header for header in headers if not is_of_a_family(header)}
+    wrong = {"missing": sorted(expected - of_messages), "too many": sorted(of_messages - expected)}
+    assert wrong == {"missing": [], "too many": []}, f"{where}: {wrong}. {WHAT_TO_DO}"
+
+
+def test_every_option_that_the_wire_reads_has_a_case_that_shows_its_effect() -> None:
+    check_same("the cases of this file", with_a_case(), read_by_the_wire())
+
+
+def test_the_contract_lists_every_option_at_every_operation_that_takes_it() -> None:
+    listed = listed_by_the_contract()
+    assert listed.keys() == NOT_TAKEN.keys(), WHAT_TO_DO
+    for operation_id, headers in listed.items():
+        check_same(operation_id, headers, read_by_the_wire() - lower(NOT_TAKEN[operation_id]))
+
+
+def test_what_the_contract_lists_of_callbacks_is_what_a_message_has_too() -> None:
+    """By the rule of the families: `Svc-Callback-X` is `Svc-X` of the callback, and has a case of its own."""
+    for operation_id, headers in listed_by_the_contract().items():
+        for header in filter(is_of_a_family, headers):
+            option = header.replace("failure-callback-", "callback-").replace("callback-", "", 1)
+            assert option == "svc-*" or option in read_by_the_wire(), f"{operation_id}: {header}: {WHAT_TO_DO}"
+            assert option == "svc-*" or header in with_a_case(), f"{operation_id}: {header}: {WHAT_TO_DO}"
+        for family in ("svc-callback", "svc-failure-callback"):
+            if f"{family}-forward-*" in headers:
+                assert {family, f"{family}-*"} <= headers, operation_id
+    for header in filter(is_of_a_family, with_a_case()):
+        assert header.removeprefix("svc-").endswith("forward-*") or header.removeprefix("svc-") in OPTION_KEYS
+
+
+def test_the_wildcard_of_workflows_names_every_option_that_it_stands_for() -> None:
+    described = load("messaging")["components"]["parameters"]["OfWorkflow"]["description"].lower()
+    for header in WORKFLOW:
+        assert f"`{header.removeprefix('Svc-Workflow-').lower()}`" in described, f"{header}: {WHAT_TO_DO}"
+
+
+def test_a_flow_control_value_has_a_case_for_each_limit() -> None:
+    shown = {name.rpartition(" ")[2] for name in OPTIONS if name.startswith("Svc-Flow-Control-Value ")}
+    assert shown == set(LIMIT_NAMES), WHAT_TO_DO
+
+
+def test_an_item_of_a_batch_has_the_fields_of_the_contract() -> None:
+    assert set(BatchItem.__struct_fields__) == set(
+        load("messaging")["components"]["schemas"]["BatchItem"]["properties"]
+    )
