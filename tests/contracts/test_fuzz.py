@@ -164,6 +164,9 @@ ALLOWED: Mapping[str, tuple[Allowed, ...]] = {
             _refused("scheduleId: expected", "in a path, a schedule's id has the place and so the name of a URL", each)
             for each in ("getSchedule", "deleteSchedule")
         ),
+        _refused(
+            "cursor: expected the cursor of the page before", "a bulk operation takes its own cursors alone (D-781)"
+        ),
         _refused("has ended, or never began", "no schema knows which runs are active (D-364)", "waitForEvent"),
         *(
             _refused("publishes to topic", "a URL group that a schedule publishes to is not deleted (D-035)", each)
