@@ -28,7 +28,7 @@ def test_checkout_data_stands_beside_the_package(directory: str) -> None:
 def test_built_in_dialect_names_everything_it_can_rename(name: str) -> None:
     dialect = read_dialect(name)
 
-    assert set(dialect) - {"credentials", "users"} == {
+    assert set(dialect) - {"credentials", "users", "earlier_signing_keys"} == {
         "header_prefix",
         "token_parameter",
         "issuer",

@@ -30,7 +30,7 @@ if sys.platform == "win32":
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables of this process without those that would change what a command does."""
     # An unbuffered Python loses what a terminal does not take at once.
-    ours = ("PYTHONUNBUFFERED", "EMULATOR_", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "TTY_")
+    ours = ("PYTHONUNBUFFERED", "EMULATOR_", "QSTASH_DEV_", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "TTY_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {**inherited, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **(extra or {})}
 
