@@ -148,14 +148,14 @@ def read_trigger(
     parts: RequestParts, dialect: Dialect, account_id: AccountId, destination: str, log_note: LogNote
 ) -> TriggerRuns:
     """One run to start. Raises InvalidInput naming the header."""
-    item = read_publish(parts, dialect, destination, kind=RequestKind.PUBLISH, log_note=log_note)
+    item = read_publish(parts, dialect, destination, kind=RequestKind.TRIGGER, log_note=log_note)
     return TriggerRuns(account_id=account_id, items=(_at_endpoint(item),))
 
 
 def read_triggers(parts: RequestParts, dialect: Dialect, account_id: AccountId, log_note: LogNote) -> TriggerRuns:
     """Many runs to start; what is wrong with one refuses them all. Raises what is wrong with the first such item."""
     items = []
-    for item in requests.read_batch(parts.body, dialect, parts.client_ip, log_note):
+    for item in requests.read_batch(parts.body, dialect, parts.client_ip, log_note, kind=RequestKind.TRIGGER):
         if isinstance(item, Refused):
             raise item
         items.append(_at_endpoint(item))
@@ -166,7 +166,8 @@ def _at_endpoint(item: PublishItem) -> PublishItem:
     """An item whose run is at a URL. Raises InvalidInput, for one that names its run InvalidRunMessage (D-375)."""
     if item.destination.kind is DestinationKind.URL:
         return item
-    problem = InvalidInput if item.options.workflow is None else InvalidRunMessage
+    names_run = item.options.workflow is not None and item.options.workflow.run_id
+    problem = InvalidRunMessage if names_run else InvalidInput
     raise problem("destination", "expected a URL: a workflow runs at one endpoint")
 
 

@@ -169,13 +169,15 @@ def test_a_run_can_begin_with_a_plain_message(app: App) -> None:
     assert (seen["counts"]["/steps"], seen["ended"]) == (5, {"steps": ["HELLO ADA ☂"]})
 
 
-def test_a_run_can_begin_by_the_trigger_endpoint(app: App) -> None:
-    """It costs one call more, in which the client says that it knows the endpoint."""
-    answer = app.api("POST", f"/v2/trigger/{app.url}/steps", ADA, **{"Upstash-Workflow-RunId": "wfr_mine"})
+@pytest.mark.parametrize(("headers", "calls"), [({}, 4), ({"Upstash-Workflow-Unknown-Sdk": "true"}, 5)])
+def test_a_run_can_begin_by_the_trigger_endpoint(app: App, headers: dict[str, str], calls: int) -> None:
+    """It costs one call more where the client of the endpoint is said to be unknown, in which that introduces itself
+    (D-370)."""
+    answer = app.api("POST", f"/v2/trigger/{app.url}/steps", ADA, **{"Upstash-Workflow-RunId": "wfr_mine", **headers})
     assert answer.json()["workflowRunId"] == "wfr_mine"
     app.finish()
     seen = app.seen()
-    assert (seen["counts"]["/steps"], seen["ended"]) == (5, {"steps": ["HELLO ADA ☂"]})
+    assert (seen["counts"]["/steps"], seen["ended"]) == (calls, {"steps": ["HELLO ADA ☂"]})
 
 
 def test_what_is_no_workflow_fails_the_run_at_once(app: App) -> None:

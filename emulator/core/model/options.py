@@ -83,7 +83,8 @@ class CallType(StrEnum):
 class RunOptions(Record):
     """What the workflow headers of one request say: the run that a message is part of, and how.
 
-    `invokes` starts a run for another one; `by_sdk` is the second half of a trigger's handshake.
+    `invokes` starts a run for another one; `by_sdk` is the second half of a trigger's handshake, which
+    `unknown_sdk` asks for. `triggered`: the run was named by no client of its endpoint.
     """
 
     run_id: RunId
@@ -93,13 +94,16 @@ class RunOptions(Record):
     invokes: bool = False
     by_sdk: bool = False
     features: tuple[str, ...] = ()
+    unknown_sdk: bool = False
+    triggered: bool = False
 
 
 class RunPart(Record):
     """What a message is to the run that it belongs to; `run_number` tells runs of one id apart.
 
     `awaits_sdk` marks the first delivery of a trigger's handshake. With `detects_workflow` a 2xx answer
-    that is no workflow's fails the run. With `listed` the message delivers the list of the run's first so many
+    that is no workflow's fails the run, with `names_sdk` also one of a client that names no version of itself.
+    With `listed` the message delivers the list of the run's first so many
     steps, which takes `listed_bytes`; its own body is the last of them (D-560).
     """
 
@@ -113,6 +117,7 @@ class RunPart(Record):
     detects_workflow: bool = False
     listed: int = 0
     listed_bytes: int = 0
+    names_sdk: bool = False
 
 
 class MessageOptions(Record):

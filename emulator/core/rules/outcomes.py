@@ -45,7 +45,7 @@ from emulator.core.rules.attempts import TIMEOUT_ERROR, admit_waiting
 from emulator.core.rules.callbacks import send_callback
 from emulator.core.rules.options import headers_over
 from emulator.core.rules.retries import is_spent, next_retry
-from emulator.core.rules.runs import SDK_VERSION, active_run, create_message, end_run, inherited
+from emulator.core.rules.runs import SDK, SDK_VERSION, active_run, create_message, end_run, inherited
 from emulator.core.state import Decision, StateView, duplicate_subject, is_called_off
 
 # -- duplicates ---------------------------------------------------------------------------------
@@ -144,6 +144,8 @@ def judged(state: StateView, message: Message, part: RunPart, outcome: AttemptOu
     headers = () if outcome.response is None else outcome.response.headers
     if part.detects_workflow and not any(name.lower().endswith(SDK_VERSION) for name, _ in headers):
         return replace(outcome, error=NO_WORKFLOW, non_retryable=True)
+    if part.names_sdk and not any(name.lower().endswith(SDK) for name, _ in headers):
+        return replace(outcome, error=NO_HANDSHAKE, non_retryable=True)
     run = active_run(state, message)
     if part.awaits_sdk and run is not None and run.awaits_sdk:
         return replace(outcome, error=NO_HANDSHAKE, non_retryable=True)

@@ -188,7 +188,7 @@ def begin_run(
     first = WorkflowStep(message_id=next_message_id(state), body=item.body)
     if not part.by_sdk:
         unknown = (value for name, value in options.forwarded if name.lower().endswith(_UNKNOWN_SDK))
-        awaits_sdk = awaits_sdk or any(value.lower() == "true" for value in unknown)
+        awaits_sdk = awaits_sdk or part.unknown_sdk or any(value.lower() == "true" for value in unknown)
     run = WorkflowRun(
         run_id=part.run_id,
         number=state.counters.runs + 1,

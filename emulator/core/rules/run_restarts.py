@@ -40,28 +40,28 @@ from emulator.core.run_facts import RunStarted
 from emulator.core.state import Decision, StateView, account_state
 
 # -- triggering ---------------------------------------------------------------------------------
-# The service names these runs, and makes sure that a workflow endpoint answers.
+# The service names these runs, and makes sure that a workflow endpoint answers, of a client that it can speak to.
 
 # What a workflow client of today says in its own init messages.
 _FEATURES = ("LazyFetch", "InitialBody", "WF_DetectTrigger", "WF_TriggerOnConfig")
 
 
 def trigger_runs(state: StateView, command: TriggerRuns) -> Decision[tuple[TriggeredRun, ...]]:
-    """Begin runs, each with the first half of a handshake; one that is active already is left alone (D-370)."""
+    """Begin runs; one that is active already is left alone (D-370)."""
     for count, item in enumerate(command.items, start=1):
         check_message(state, command.account_id, item, counts=count)
     runs = state.accounts[command.account_id].runs
     triggered = []
     for item in command.items:
         named = item.options.workflow
-        run_id = _new_id(state) if named is None else named.run_id
+        run_id = _new_id(state) if named is None or not named.run_id else named.run_id
         active = runs.get(run_id)
         if active is not None:
             yield PublishDeduplicated(message_id=active.steps[0].message_id, at_ms=state.now_ms)
             triggered.append(TriggeredRun(run_id=run_id, created_ms=active.created_ms, deduplicated=True))
             continue
         item = _prepared(item, run_id)
-        run = yield from begin_run(state, command.account_id, item, CreatedBy.PUBLISH, awaits_sdk=True)
+        run = yield from begin_run(state, command.account_id, item, CreatedBy.PUBLISH)
         triggered.append(TriggeredRun(run_id=run_id, created_ms=run.created_ms))
     return tuple(triggered)
 
@@ -69,7 +69,8 @@ def trigger_runs(state: StateView, command: TriggerRuns) -> Decision[tuple[Trigg
 def _prepared(item: PublishItem, run_id: RunId) -> PublishItem:
     """The init message as a client would have published it; the failure function is the workflow's unless named."""
     url = item.destination.text
-    part = RunOptions(run_id=run_id, is_init=True, url=url, features=_FEATURES)
+    unknown_sdk = item.options.workflow is not None and item.options.workflow.unknown_sdk
+    part = RunOptions(run_id=run_id, is_init=True, url=url, features=_FEATURES, unknown_sdk=unknown_sdk, triggered=True)
     options = replace(item.options, workflow=part)
     if options.failure_callback is None:
         callback = reused_options(options, Reuse.FAILURE_CALL)
@@ -154,8 +155,8 @@ def _new_id(state: StateView) -> RunId:
 def _configuration(run: WorkflowRun, overrides: MessageOptions, run_id: RunId) -> MessageOptions:
     """The init message's options for another run; its own delay has passed long ago."""
     own = replace(run.options, delay_ms=None, not_before_ms=None)
-    features = () if own.workflow is None else own.workflow.features
-    part = RunOptions(run_id=run_id, is_init=True, url=run.url, features=features)
+    before = own.workflow or RunOptions(run_id=run_id)
+    part = RunOptions(run_id=run_id, is_init=True, url=run.url, features=before.features, triggered=before.triggered)
     return replace(with_defaults(_named(overrides), own), workflow=part)
 
 

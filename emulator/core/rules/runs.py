@@ -37,6 +37,8 @@ DEFAULT_RETRIES = 3
 
 # Forwarded headers of the init message that are about that message alone.
 SDK_VERSION = "-workflow-sdk-version"
+# How an answer names the version of the client itself.
+SDK = "-workflow-sdk"
 _OF_INIT_ALONE = ("-workflow-unknown-sdk", "-workflow-invoke-count")
 
 
@@ -90,6 +92,7 @@ def create_message(
                 is_init=is_init,
                 awaits_sdk=awaits_sdk,
                 detects_workflow=is_init and detects_workflow(options),
+                names_sdk=is_init and not awaits_sdk and is_triggered(options),
                 listed=listed,
                 listed_bytes=listed_bytes,
             ),
@@ -145,6 +148,11 @@ def active_run(state: StateView, message: Message) -> WorkflowRun | None:
 def detects_workflow(options: MessageOptions) -> bool:
     """Whether a 2xx answer to this init message must be a workflow endpoint's."""
     return options.workflow is not None and "WF_DetectTrigger" in options.workflow.features
+
+
+def is_triggered(options: MessageOptions) -> bool:
+    """Whether an init message is a trigger's, of which the service writes what a client says of itself (D-370)."""
+    return options.workflow is not None and options.workflow.triggered
 
 
 def inherited(run: WorkflowRun, options: MessageOptions, call_type: CallType) -> MessageOptions:

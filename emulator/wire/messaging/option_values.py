@@ -86,7 +86,9 @@ def _parse_call_type(text: str) -> CallType:
     return call_type
 
 
-# Those that make a message part of a workflow run: without the run's id all others say nothing.
+UNKNOWN_SDK = "workflow-unknown-sdk"
+
+# Those that make a message part of a workflow run: without the run's id all others say nothing, but in a trigger.
 RUN_VALUES: Mapping[str, tuple[str, Callable[[str], object]]] = {
     RUN_ID: ("run_id", lambda text: RunId(names.parse_free_text(text))),
     "workflow-init": ("is_init", parse_boolean),
@@ -94,5 +96,6 @@ RUN_VALUES: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "workflow-calltype": ("call_type", _parse_call_type),
     "workflow-invoke": ("invokes", parse_boolean),
     "workflow-trigger-by-sdk": ("by_sdk", parse_boolean),
+    UNKNOWN_SDK: ("unknown_sdk", parse_boolean),
     "feature-set": ("features", lambda text: tuple(part.strip() for part in text.split(",") if part.strip())),
 }

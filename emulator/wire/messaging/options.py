@@ -27,7 +27,7 @@ from emulator.core.record import FlowKey, Record, RunId, ScheduleId
 from emulator.wire import names, urls
 from emulator.wire.dialect import BUILT_IN, DOCUMENT_PREFIX, Dialect, load, owner_of, start_with
 from emulator.wire.messaging import flow_control
-from emulator.wire.messaging.option_values import RUN_ID, RUN_VALUES, VALUES
+from emulator.wire.messaging.option_values import RUN_ID, RUN_VALUES, UNKNOWN_SDK, VALUES
 from emulator.wire.messaging.outgoing import CONNECTION_HEADERS
 from emulator.wire.parts import Pairs, RequestParts, token_parameter
 
@@ -45,6 +45,7 @@ class RequestKind(Enum):
     BATCH_ITEM = auto()
     GROUP_DEFAULTS = auto()
     DEAD_LETTER_RETRY = auto()
+    TRIGGER = auto()
 
 
 class Note(Record):
@@ -376,7 +377,11 @@ def _top_options(
     if kind is RequestKind.DEAD_LETTER_RETRY:
         # The call has a content type of its own, which is not the message's.
         content_type = None
-    return _options(given, "", content_type, tuple(incoming))
+    options = _options(given, "", content_type, tuple(incoming))
+    if kind is RequestKind.TRIGGER and options.workflow is None and UNKNOWN_SDK in given.at(""):
+        # The service is to name the run.
+        options = replace(options, workflow=replace(_ANY_RUN, **given.read_all("", RUN_VALUES)))
+    return options
 
 
 _ANY_RUN = RunOptions(run_id=RunId(""))

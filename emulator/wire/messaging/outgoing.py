@@ -228,6 +228,9 @@ def _of_run(headers: list[tuple[str, str]], part: RunPart, prefix: str) -> list[
     ]
     if part.awaits_sdk:
         own.append((f"{prefix}Workflow-Unknown-Sdk", "true"))
+    if part.names_sdk:
+        # As a client forwards it to itself: without it the endpoint would take the list of steps for the payload.
+        own.append((f"{prefix}Workflow-Sdk-Version", "1"))
     if part.call_type is CallType.FAILURE_CALL:
         own += [(f"{prefix}Workflow-Is-Failure", "true"), (f"{prefix}Workflow-Failure-Callback", "true")]
     taken = {name.lower() for name, _ in own}

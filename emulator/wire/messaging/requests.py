@@ -46,7 +46,12 @@ MAX_PARALLELISM = 10**9
 
 
 def read_batch(
-    body: bytes, dialect: Dialect, caller_ip: str, log_note: LogNote = discard_note
+    body: bytes,
+    dialect: Dialect,
+    caller_ip: str,
+    log_note: LogNote = discard_note,
+    *,
+    kind: RequestKind = RequestKind.BATCH_ITEM,
 ) -> tuple[PublishItem | Refused, ...]:
     """The items of a batch; one whose destination or options are wrong is its refusal (D-121).
 
@@ -63,7 +68,7 @@ def read_batch(
         raise
     items.reverse()
     # Free each item once it is read: a batch may carry 100 MB, and its texts become bytes here.
-    return tuple([_item(items.pop(), dialect, caller_ip, log_note) for _ in range(len(items))])
+    return tuple([_item(items.pop(), dialect, caller_ip, log_note, kind) for _ in range(len(items))])
 
 
 def read_endpoints(body: bytes) -> tuple[Endpoint, ...]:
@@ -158,13 +163,15 @@ _GROUP_DEFAULTS = msgspec.json.Decoder(_GroupDefaults)
 _QUEUE = msgspec.json.Decoder(_Queue)
 
 
-def _item(item: BatchItem, dialect: Dialect, caller_ip: str, log_note: LogNote) -> PublishItem | Refused:
+def _item(
+    item: BatchItem, dialect: Dialect, caller_ip: str, log_note: LogNote, kind: RequestKind
+) -> PublishItem | Refused:
     headers = () if item.headers is None else item.headers.items()
     try:
         read = PublishItem(
             destination=urls.read_batch_destination(item.destination, dialect),
             body=b"" if item.body is None else item.body.encode(),
-            options=read_listed_options(headers, dialect, kind=RequestKind.BATCH_ITEM, log_note=log_note),
+            options=read_listed_options(headers, dialect, kind=kind, log_note=log_note),
             caller_ip=caller_ip,
             queue=names.read_queue_name(item.queue, field="queue") if item.queue else None,
         )

@@ -302,7 +302,7 @@ async def test_a_run_that_is_invoked_on_its_way_keeps_its_log(emulator: InProces
 @with_emulator()
 async def test_runs_are_triggered_by_http(emulator: InProcess) -> None:
     """D-370."""
-    # Captured, so that the runs continue without the second half of the handshake.
+    # Captured, so that nothing answers for an endpoint.
     options = {"Svc-Workflow-RunId": RUN, "Svc-Forward-X-Own": "1", "Svc-Delay": "10s"}
     answer = await emulator.post(f"/v2/trigger/{FLOW}?q=1", options, '{"a":1}')
     assert (answer.status, answer.json) == (200, {"workflowRunId": RUN, "workflowCreatedAt": EPOCH_MS})
@@ -310,7 +310,8 @@ async def test_runs_are_triggered_by_http(emulator: InProcess) -> None:
     await emulator.advance("10s")
     (delivery,) = await emulator.deliveries()
     assert delivery["url"] == f"{FLOW}?q=1"
-    assert delivery["headers"]["Svc-Workflow-Unknown-Sdk"] == ["true"]
+    assert "Svc-Workflow-Unknown-Sdk" not in delivery["headers"]
+    assert delivery["headers"]["Svc-Workflow-Sdk-Version"] == ["1"]
     assert delivery["headers"]["Svc-Workflow-Init"] == ["true"]
     assert delivery["headers"]["X-Own"] == ["1"]
     items = [{"destination": FLOW}, {"destination": FLOW, "headers": {"svc-workflow-runid": RUN}, "body": "x"}]
@@ -319,6 +320,42 @@ async def test_runs_are_triggered_by_http(emulator: InProcess) -> None:
     assert many.json[1] == {"workflowRunId": RUN, "workflowCreatedAt": EPOCH_MS, "deduplicated": True}
     assert many.json[0]["workflowRunId"].startswith("wfr_")
     assert "deduplicated" not in many.json[0]
+
+
+@pytest.mark.parametrize("named", [{}, {"Svc-Workflow-RunId": RUN}], ids=["named-by-the-service", "named"])
+@with_emulator()
+async def test_a_trigger_says_that_the_client_of_its_endpoint_is_unknown(
+    emulator: InProcess, named: dict[str, str]
+) -> None:
+    """D-370: in a header, a parameter, or an item of a batch."""
+    unknown = {"Svc-Workflow-Unknown-Sdk": "true", **named}
+    item = {"destination": f"{FLOW}?3", "headers": unknown}
+    answers = [
+        await emulator.post(f"/v2/trigger/{FLOW}?1", unknown, "p"),
+        await emulator.post("/v2/batch/trigger", body=[item]),
+    ]
+    if not named:
+        answers.append(await emulator.post(f"/v2/trigger/{FLOW}?svc-workflow-unknown-sdk=true", (), "p"))
+    assert {answer.status for answer in answers} == {200, 201}
+    deliveries = await emulator.deliveries()
+    # An active run of the id is left alone.
+    assert len(deliveries) == (1 if named else 3)
+    for delivery in deliveries:
+        assert delivery["headers"]["Svc-Workflow-Unknown-Sdk"] == ["true"]
+        assert "Svc-Workflow-Sdk-Version" not in delivery["headers"]
+        assert delivery["headers"]["Svc-Workflow-RunId"][0].startswith("wfr_")
+    answer = await emulator.post(f"/v2/trigger/{FLOW}", {**unknown, "Svc-Workflow-Unknown-Sdk": "perhaps"})
+    assert (answer.status, answer.json["field"]) == (412 if named else 400, "Svc-Workflow-Unknown-Sdk")
+    group = await emulator.post("/v2/trigger/a-group", unknown)
+    assert (group.status, group.json["field"]) == (412 if named else 400, "destination")
+
+
+@with_emulator()
+async def test_an_unknown_client_without_a_run_means_nothing_to_a_publish(emulator: InProcess) -> None:
+    """D-370."""
+    await emulator.post("/v2/publish/https://app.test/plain", {"Svc-Workflow-Unknown-Sdk": "true"})
+    [delivery] = await emulator.deliveries()
+    assert not any(name.startswith("Svc-Workflow-") for name in delivery["headers"])
 
 
 @pytest.mark.parametrize(
@@ -370,7 +407,8 @@ async def test_wrong_triggers_begin_nothing(emulator: InProcess) -> None:
 @with_emulator()
 async def test_a_run_has_the_payload_of_its_handshake_alone(emulator: InProcess) -> None:
     """D-452. In its logs, and so in a run that it is resumed as."""
-    await emulator.post(f"/v2/trigger/{FLOW}", {"Svc-Workflow-RunId": RUN}, "first")
+    unknown = {"Svc-Workflow-RunId": RUN, "Svc-Workflow-Unknown-Sdk": "true"}
+    await emulator.post(f"/v2/trigger/{FLOW}", unknown, "first")
     own = headers(init=True, Svc_Workflow_Trigger_By_Sdk="true")
     await emulator.post(f"/v2/publish/{FLOW}", own, "own")
     await add(emulator, 1)

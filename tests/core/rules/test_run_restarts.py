@@ -36,10 +36,48 @@ def handshaking() -> RunWorld:
     return world
 
 
-def test_a_triggered_run_begins_with_a_handshake() -> None:
+# The answer of an endpoint whose client names its own version, too.
+OF_TODAY = answered(headers=(("Svc-Workflow-Sdk-Version", "1"), ("svc-workflow-sdk", "v1.3.3")))
+
+
+def test_a_triggered_run_begins_with_its_payload() -> None:
+    """D-370. One call, as if the endpoint's own client had published it."""
+    world = RunWorld()
+    world.outcomes[FLOW] = lambda message, number: OF_TODAY
+    (run,) = world.trigger(item(body=b"p", forwarded=(("X-User", "u"),)))
+    (call,) = world.calls
+    assert call.run is not None
+    assert (call.run.awaits_sdk, call.run.names_sdk, call.run.detects_workflow) == (False, True, True)
+    assert steps_in(call) == [b"p"]
+    assert world.endings == []
+    world.add(step(1), run.run_id)
+    assert [each.run is not None and each.run.names_sdk for each in world.calls] == [True, False]
+
+
+@pytest.mark.parametrize("restarted", [commands.RestartRuns, commands.ResumeRuns])
+def test_a_triggered_run_that_begins_again_is_held_to_the_same(restarted: type[commands.BeginRunsAgain]) -> None:
+    """D-370. Restarted, or resumed after its first call had failed."""
+    world = RunWorld()
+    world.outcomes[FLOW] = lambda message, number: WORKFLOW
+    world.trigger(item(workflow=part(RUN)))
+    world.run_for(DAY)
+    run = resume(world, how=restarted)
+    assert world.endings == [(RUN, "RUN_FAILED"), (run.run_id, "RUN_FAILED")]
+
+
+def test_a_run_of_an_unknown_client_begins_with_a_handshake() -> None:
+    """D-370. It is asked for by a header of the trigger, or one that is forwarded."""
+    for options in ({"workflow": part(RUN, unknown_sdk=True)}, {"forwarded": (("Svc-Workflow-Unknown-Sdk", "true"),)}):
+        world = handshaking()
+        world.trigger(item(**options))
+        assert [each.run is not None and each.run.awaits_sdk for each in world.calls] == [True, False]
+        assert world.endings == []
+
+
+def test_a_handshake_keeps_the_run_and_its_creation() -> None:
     """D-370."""
     world = handshaking()
-    (run,) = world.trigger(item(body=b"p", forwarded=(("X-User", "u"),)))
+    (run,) = world.trigger(item(body=b"p", workflow=part(RunId(""), unknown_sdk=True), forwarded=(("X-User", "u"),)))
     first, second = world.calls
     assert first.run is not None
     assert second.run is not None
@@ -53,14 +91,15 @@ def test_a_triggered_run_begins_with_a_handshake() -> None:
 
 def test_the_service_names_a_run_without_an_id() -> None:
     """D-360."""
-    world = handshaking()
-    one, two = world.trigger(item(), item())
+    world = RunWorld()
+    one, two = world.trigger(item(), item(workflow=part(RunId(""), unknown_sdk=True)))
     assert re.fullmatch("wfr_[1-9A-HJ-NP-Za-km-z]{21}", one.run_id)
     assert one.run_id != two.run_id
 
 
 def test_an_active_run_of_the_id_is_left_alone() -> None:
-    world = handshaking()
+    world = RunWorld()
+    world.outcomes[FLOW] = lambda message, number: OF_TODAY
     world.trigger(item(workflow=part(RUN)))
     calls = len(world.calls)
     (again,) = world.trigger(item(workflow=part(RUN)))
@@ -74,10 +113,14 @@ def test_an_active_run_of_the_id_is_left_alone() -> None:
         ((("Svc-Workflow-Sdk-Version", "1"),), "trigger rest api is only usable with sdk versions after v1.0.0"),
     ],
 )
-def test_without_the_handshake_the_run_fails(headers: tuple[tuple[str, str], ...], error: str) -> None:
+@pytest.mark.parametrize("unknown_sdk", [False, True])
+def test_an_endpoint_that_names_no_client_of_today_fails_the_run(
+    headers: tuple[tuple[str, str], ...], error: str, *, unknown_sdk: bool
+) -> None:
+    """D-365: of an answer without the version of the client, and of a handshake that is not answered."""
     world = RunWorld()
     world.outcomes[FLOW] = lambda message, number: answered(headers=headers)
-    world.trigger(item(workflow=part(RUN)))
+    world.trigger(item(workflow=part(RUN, unknown_sdk=unknown_sdk)))
     assert world.endings == [(RUN, "RUN_FAILED")]
     assert error in (world.failed_run().outcome.error or "")
     # The failure function is the workflow's own.
