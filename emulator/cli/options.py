@@ -215,7 +215,7 @@ class Url(_StrType):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
-        if not text.startswith(("http://", "https://")):
+        if not text.startswith(("http://", "https://")) or read_target(text) is None:
             hint = f" (did you mean http://{text}?)" if read_target(f"http://{text}") and "://" not in text else ""
             self.fail(f"expected an address such as http://127.0.0.1:8080, got {text!r}{hint}", param, ctx)
         return text.rstrip("/")

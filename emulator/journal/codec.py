@@ -42,6 +42,10 @@ _SMALL_OUTCOME = 1_024
 _decode_small_outcome: Final = lru_cache(maxsize=256)(_decode_outcome)
 
 
+class Inconsistent(ValueError):
+    """What a database holds does not fit together; the text says what."""
+
+
 class Decoders:
     """Decoders of record types, each built at first use: that of the whole state takes a while.
 
@@ -136,4 +140,4 @@ def checkpoint_of(rows: Iterable[Sequence[Any]]) -> tuple[int, bytes]:
     """How far a checkpoint covers the facts, and the checkpoint. Raises ValueError if there is none."""
     for covers, encoded in rows:
         return covers, encoded
-    raise ValueError("the state of the world is missing")
+    raise Inconsistent("the state of the world is missing")

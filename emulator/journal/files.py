@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 
 from emulator.core.errors import WorldBroken
+from emulator.core.language.text import excerpt
 from emulator.core.record import Record
-from emulator.journal import schema
+from emulator.journal import codec, schema
 from emulator.journal.schema import APPLICATION_ID, FORMAT
 
 _MAGIC = b"SQLite format 3\x00"
@@ -72,8 +73,18 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def damage_text(error: BaseException) -> str:
-    """What reading a damaged file raised, in one line of reasonable length."""
-    text = str(error) if type(error) is ValueError else f"{error!r}"
+    """What reading a damaged file has found, in one line of reasonable length, for somebody who reads no Python."""
+    # D-799.
+    match error:
+        case codec.Inconsistent() | sqlite3.Error() | WorldBroken():
+            text = str(error)
+        case msgspec.ValidationError():
+            _, _, place = str(error).partition(" - at ")
+            text = "a record has another form than was written" + (f", at {place}" if place else "")
+        case KeyError(args=(str(key), *_)):
+            text = f"{excerpt(key)} is missing, or not known"
+        case _:
+            text = "a record cannot be read"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

@@ -302,7 +302,7 @@ async def _copy_whole(given: Path, fresh: Path, check: Callable[[Meta], object])
         check(meta)
         for each in (state, restore(codec.decode_checkpoint(meta[schema.BASE_CHECKPOINT]))):
             if not (is_clock_instant(each.now_ms) and each.accounts):
-                raise ValueError("no world is like that")
+                raise codec.Inconsistent("no world is like that")
         async for _ in History(store).trace():
             pass
         await store.copy_to(str(fresh))

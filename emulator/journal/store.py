@@ -307,7 +307,7 @@ def replay(connection: sqlite3.Connection) -> StartingPoint:
     )
     ((last_entry,),) = connection.execute(schema.SELECT_LAST_SEQ)
     if max(last_entry, found.dropped.seq) != found.projector.seq:
-        raise ValueError(f"its history ends with entry {last_entry}, not {found.projector.seq}")
+        raise codec.Inconsistent(f"its history ends with entry {last_entry}, not {found.projector.seq}")
     accounts = (json.dumps(list(found.state.accounts)),)
     found.projector.start_counts_from(
         connection.execute(schema.SELECT_USAGE_SO_FAR, accounts),
@@ -322,7 +322,7 @@ def _apply_facts(connection: sqlite3.Connection, found: StartingPoint, shared: c
     state, backlog, is_projected = found.state, found.backlog, True
     for last_seq, count, payload in connection.execute(schema.SELECT_FACTS, (backlog.covered,)):
         if last_seq - count != backlog.written:
-            raise ValueError(f"what happened after the {backlog.written}th fact is missing")
+            raise codec.Inconsistent(f"what happened after the {backlog.written}th fact is missing")
         for seq, fact in enumerate(codec.decode_facts(payload, shared), start=last_seq - count + 1):
             if seq > backlog.projected:
                 if is_projected:
@@ -333,7 +333,7 @@ def _apply_facts(connection: sqlite3.Connection, found: StartingPoint, shared: c
             state.apply(fact)
         backlog.written = int(last_seq)
     if backlog.projected > backlog.written:
-        raise ValueError(f"facts are missing: {backlog.written} of at least {backlog.projected}")
+        raise codec.Inconsistent(f"facts are missing: {backlog.written} of at least {backlog.projected}")
     if is_projected:
         found.projector.seed(state)
         backlog.projected = backlog.written

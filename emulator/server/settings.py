@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
@@ -20,6 +19,7 @@ from typing import TypeVar
 from emulator.core.errors import Malformed
 from emulator.core.language.text import near
 from emulator.core.world_setup import KEEP_ALL, Keep
+from emulator.wire import toml
 from emulator.wire.times import parse_control_duration_ms, parse_keep
 from emulator.wire.urls import canonical_host, read_target
 
@@ -383,13 +383,12 @@ def read_file(path: Path) -> dict[str, object]:
     """The settings in an `emulator.toml`. Raises SettingsError with the file's name and the line or key."""
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
+        content = toml.parse_toml(text)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not a UTF-8 text file") from error
-    except (ValueError, RecursionError) as error:
-        # Also for a number of thousands of digits, and for thousands of brackets.
+    except Malformed as error:
         raise SettingsError(f"{path}: {error}") from error
     known = {entry.name: entry for entry in fields(Settings)}
     given: dict[str, object] = {}
@@ -429,4 +428,4 @@ def _value(value: object, default: object) -> object:
         return str(value)
     if kind is str and isinstance(value, date):
         return value.isoformat()
-    raise SettingsError(f"expected {_EXPECTED[kind]}, got {value!r}")
+    raise SettingsError(f"expected {_EXPECTED[kind]}, got {toml.shown(value)}")

@@ -6,13 +6,15 @@ Whatever an application sends is text here.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from emulator.core.errors import Malformed
+from emulator.core.errors import InvalidInput, Malformed
 from emulator.telemetry.received import ReceivedEvent, ReceivedSpan, Texts
+from emulator.wire.json_reader import WHOLE, decoded
 
 _MOST_ATTRIBUTES = 64
 _MOST_EVENTS = 32
@@ -86,15 +88,15 @@ class _Export(msgspec.Struct, rename="camel"):
     resource_spans: list[_ResourceSpans] = []
 
 
-_decode = msgspec.json.Decoder(_Export).decode
+_decoder = msgspec.json.Decoder(_Export)
 
 
 def read_json(body: bytes) -> list[ReceivedSpan]:
-    """The spans of an OTLP request in JSON. Raises Malformed that says where it is none."""
+    """The spans of an OTLP request in JSON. Raises InvalidInput that says where it is none."""
     try:
-        return list(_spans(_decode(body), _text, ("traceId", "spanId", "parentSpanId")))
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Malformed(f"expected OTLP in JSON: {str(error) or 'nested too deep'}") from error
+        return list(_spans(decoded(_decoder, body), _text, ("traceId", "spanId", "parentSpanId")))
+    except Malformed as malformed:
+        raise InvalidInput(WHOLE, f"expected OTLP in JSON: {malformed}") from None
 
 
 def _text(value: _Value) -> str:
@@ -111,15 +113,17 @@ def _text(value: _Value) -> str:
 
 
 def read_protobuf(body: bytes) -> list[ReceivedSpan]:
-    """The spans of an OTLP request in protobuf. Raises Malformed, ImportError without the extra `otel`."""
+    """The spans of an OTLP request in protobuf. Raises InvalidInput, ImportError without the extra `otel`."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     try:
         export = ExportTraceServiceRequest.FromString(body)
         return list(_spans(export, _text_of, ("trace_id", "span_id", "parent_span_id")))
-    except (DecodeError, ValueError) as error:
-        raise Malformed(f"expected OTLP in protobuf: {error}") from error
+    except Malformed as malformed:
+        raise InvalidInput(WHOLE, f"expected OTLP in protobuf: {malformed}") from None
+    except (DecodeError, ValueError):
+        raise InvalidInput(WHOLE, "expected OTLP in protobuf, as an exporter sends it") from None
 
 
 def _text_of(value: Any) -> str:
@@ -144,7 +148,7 @@ def _text_of(value: Any) -> str:
 
 
 def _spans(export: Any, text: Callable[[Any], str], ids: tuple[str, str, str]) -> Iterator[ReceivedSpan]:
-    """`text` shows the value of an attribute, `ids` are the names of the ids in an error. Raises ValueError."""
+    """`text` shows the value of an attribute, `ids` are the names of the ids in an error. Raises Malformed."""
     for resource in export.resource_spans:
         service = next((text(each.value) for each in resource.resource.attributes if each.key == "service.name"), "")
         for scope in resource.scope_spans:
@@ -176,14 +180,16 @@ def _spans(export: Any, text: Callable[[Any], str], ids: tuple[str, str, str]) -
 def _id(given: str | bytes, length: int, name: str) -> str:
     text = given if isinstance(given, str) else given.hex()
     if len(text) != length or not all(each in "0123456789abcdef" for each in text.lower()):
-        raise ValueError(f"{name}: expected {length} hexadecimal digits")
+        raise Malformed(f"{name}: expected {length} hexadecimal digits")
     return text.lower()
 
 
 def _ns(given: int | str) -> int:
+    if isinstance(given, str) and not re.fullmatch("[0-9]{1,20}", given):
+        raise Malformed("expected a time in nanoseconds")
     number = int(given)
     if not 0 <= number < 2**64:
-        raise ValueError("expected a time in nanoseconds")
+        raise Malformed("expected a time in nanoseconds")
     return number
 
 

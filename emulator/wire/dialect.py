@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from emulator import resources
+from emulator.core.errors import Malformed
 from emulator.core.language.text import canonical_name, excerpt
 from emulator.core.record import Record
+from emulator.wire import toml
 
 BUILT_IN = ("svc", "upstash")
 DOCUMENT_PREFIX = "Svc-"
@@ -259,12 +260,12 @@ def _read(path: Path) -> Dialect:
 
 def _users(path: Path, value: object) -> tuple[DialectCredentials, ...]:
     if not isinstance(value, list):
-        raise DialectError(f"{path}: users: expected an array of tables, got {_shown(value)}")
+        raise DialectError(f"{path}: users: expected an array of tables, got {toml.shown(value)}")
     found = []
     for number, each in enumerate(value, start=1):
         name = f"users[{number}]"
         if not isinstance(each, dict):
-            raise DialectError(f"{path}: {name}: expected a table, got {_shown(each)}")
+            raise DialectError(f"{path}: {name}: expected a table, got {toml.shown(each)}")
         found.append(DialectCredentials(**_texts(path, each, name, _CREDENTIALS_FORMS)))
     return tuple(found)
 
@@ -286,22 +287,9 @@ def _parse(path: Path) -> _Table:
     except UnicodeDecodeError:
         raise DialectError(f"{path}: is not a UTF-8 text file") from None
     try:
-        table: _Table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        # Also for a number of thousands of digits, and for thousands of brackets.
+        return toml.parse_toml(text)
+    except Malformed as error:
         raise DialectError(f"{path}: is not a TOML file: {error}") from None
-    return table
-
-
-# In the words of TOML.
-_KINDS = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "table"}
-
-
-def _shown(value: object) -> str:
-    # A number of thousands of digits cannot be written out.
-    if isinstance(value, str):
-        return excerpt(value)
-    return f"a value of the kind {_KINDS.get(type(value), 'date or time')}"
 
 
 def _subtable(path: Path, table: _Table, key: str) -> _Table:
@@ -309,7 +297,7 @@ def _subtable(path: Path, table: _Table, key: str) -> _Table:
         raise DialectError(f"{path}: {key}: this table is missing")
     value = table[key]
     if not isinstance(value, dict):
-        raise DialectError(f"{path}: {key}: expected a table, got {_shown(value)}")
+        raise DialectError(f"{path}: {key}: expected a table, got {toml.shown(value)}")
     return value
 
 
@@ -325,7 +313,7 @@ def _text(path: Path, table: _Table, key: str, prefix: str, form: _Form) -> str:
         raise DialectError(f"{path}: {prefix}{key}: this key is missing")
     value = table[key]
     if not isinstance(value, str) or not form.pattern.fullmatch(value):
-        raise DialectError(f"{path}: {prefix}{key}: expected {form.expected}, got {_shown(value)}")
+        raise DialectError(f"{path}: {prefix}{key}: expected {form.expected}, got {toml.shown(value)}")
     return value
 
 

@@ -68,9 +68,9 @@ def read_world_meta(meta: Meta) -> tuple[WorldSetup, Anchor]:
     setup = _SETUP.decode(meta["world"])
     anchor = _ANCHOR.decode(meta["clock"])
     if not (is_clock_instant(setup.epoch_ms) and is_clock_instant(anchor.virtual_ms)):
-        raise ValueError("no clock shows the epoch or the instant of the world")
+        raise codec.Inconsistent("no clock shows the epoch or the instant of the world")
     if not (is_rate(setup.rate) and is_rate(anchor.rate) and is_clock_instant(anchor.wall_ms)):
-        raise ValueError("no clock goes at the rate of the world's")
+        raise codec.Inconsistent("no clock goes at the rate of the world's")
     parse_world_name(setup.id)
     return setup, anchor
 
@@ -80,7 +80,7 @@ async def read_base(store: Store) -> Checkpoint:
     try:
         return codec.decode_checkpoint((await store.meta())[schema.BASE_CHECKPOINT])
     except files.DAMAGE as error:
-        raise files.UnusableDatabase(f"{store.path}: damaged: {error!r}") from error
+        raise files.UnusableDatabase(f"{store.path}: damaged: {files.damage_text(error)}") from error
 
 
 async def resume(store: Store, world_id: str, wanted_rate: float | None) -> tuple[WorldSetup, PacedClock, State]:

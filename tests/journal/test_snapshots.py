@@ -15,6 +15,7 @@ import pytest
 
 from emulator.journal import codec, schema
 from emulator.journal.schema import FORMAT
+from tests.contracts.hostile import PYTHON
 from tests.harness.emulators import EPOCH_MS, InProcess, in_process
 from tests.harness.loops import on_loop
 from tests.harness.snapshots import (
@@ -256,6 +257,7 @@ async def test_file_that_cannot_be_used_changes_nothing_and_says_why(
                 assert error.startswith(f"body: {reason}"), what
                 assert what == "empty" or error.endswith("; nothing was changed"), (what, error)
                 assert "\n" not in error
+                assert PYTHON.search(error) is None, (what, error)
                 assert str(tmp_path) not in error
                 assert "svc-emulator-" not in error
         assert await names(emulator) == ["s"]

@@ -176,7 +176,7 @@ def test_file_gives_each_setting_in_its_own_type(tmp_path: Path) -> None:
         ),
         pytest.param("prot = 1", "1: prot: no such setting (did you mean port?)", id="unknown-key"),
         pytest.param('port = "9000"', "port: expected a whole number, got '9000'", id="text-for-a-number"),
-        pytest.param("port = true", "port: expected a whole number, got True", id="boolean-for-a-number"),
+        pytest.param("port = true", "port: expected a whole number, got true", id="boolean-for-a-number"),
         pytest.param("strict = 1", "strict: expected true or false, got 1", id="number-for-a-boolean"),
         pytest.param("port = 70000", "port: expected a number from 0 to 65535, got 70000", id="out-of-bounds"),
         pytest.param("host = ['a']", "host: expected a text, got ['a']", id="list-for-a-text"),

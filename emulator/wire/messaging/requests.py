@@ -235,7 +235,8 @@ def step_of(fields: Mapping[str, msgspec.Raw]) -> bytes:
     try:
         values: list[object] = [msgspec.json.decode(step)]
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidInput("step", f"expected JSON that can be read again: {error}") from None
+        reason = "too many nested values" if isinstance(error, RecursionError) else str(error)
+        raise InvalidInput("step", f"expected JSON that can be read again: {reason}") from None
     for _ in range(_DEEPEST):
         values = [inner for value in values for inner in _inside(value)]
     if values:
