@@ -1,6 +1,6 @@
 """The HTTP client of spans: of what a collector answers it reads a little, and for a little time.
 
-Import it only where an exporter of OTLP over HTTP is installed, which brings `requests`.
+Import it only where an exporter of OTLP over HTTP is installed, which depends on `requests`.
 """
 
 from __future__ import annotations

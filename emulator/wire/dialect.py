@@ -272,10 +272,10 @@ def _users(path: Path, value: object) -> tuple[DialectCredentials, ...]:
 
 def _lines(path: Path, value: object, name: str) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise DialectError(f"{path}: {name}: expected an array, got {_shown(value)}")
+        raise DialectError(f"{path}: {name}: expected an array, got {toml.shown(value)}")
     for number, line in enumerate(value, start=1):
         if not isinstance(line, str) or not _LINE.pattern.fullmatch(line):
-            raise DialectError(f"{path}: {name}[{number}]: expected {_LINE.expected}, got {_shown(line)}")
+            raise DialectError(f"{path}: {name}[{number}]: expected {_LINE.expected}, got {toml.shown(line)}")
     return tuple(value)
 
 

@@ -321,7 +321,7 @@ async def test_a_call_type_says_what_the_message_is_to_its_run(emulator: InProce
     await emulator.post(f"/v2/publish/{URL}", INIT)
     call = {"Svc-Workflow-RunId": RUN, "Svc-Workflow-CallType": "toCallback"}
     await emulator.post(f"/v2/publish/{SUCCESS}", call, "payload")
-    # A third party gets the payload alone; a step would bring the list of all steps.
+    # A third party gets the payload alone; a step would carry the list of all steps.
     (delivery,) = await emulator.deliveries(SUCCESS)
     assert delivery["body"] == "payload"
     assert "Svc-Workflow-RunId" not in delivery["headers"]
@@ -344,10 +344,13 @@ async def test_invoke_begins_the_run_for_another_one(emulator: InProcess) -> Non
     assert run["invoker"]["workflowRunId"] == RUN
 
 
-@shows("Svc-Workflow-Trigger-By-Sdk")
+@shows("Svc-Workflow-Unknown-Sdk", "Svc-Workflow-Trigger-By-Sdk")
 @with_emulator()
 async def test_the_second_half_of_a_handshake_is_no_duplicate(emulator: InProcess) -> None:
-    await emulator.post(f"/v2/trigger/{URL}", {"Svc-Workflow-RunId": RUN}, "first")
+    trigger = {"Svc-Workflow-RunId": RUN, "Svc-Workflow-Unknown-Sdk": "true"}
+    await emulator.post(f"/v2/trigger/{URL}", trigger, "first")
+    (delivery,) = await emulator.deliveries(URL)
+    assert delivery["headers"]["Svc-Workflow-Unknown-Sdk"] == ["true"]
     second = {**INIT, "Svc-Workflow-Trigger-By-Sdk": "true"}
     assert "deduplicated" not in (await emulator.post(f"/v2/publish/{URL}", second, "second")).json
     assert (await emulator.post(f"/v2/publish/{URL}", INIT, "third")).json["deduplicated"] is True
@@ -448,7 +451,7 @@ NOT_TAKEN: dict[str, set[str]] = {
         *("Svc-Method", "Svc-Header-Forward", "Svc-Queue-Name", "Svc-Callback"),
     },
     "triggerWorkflow": {
-        *(OF_SCHEDULES | DEDUPLICATION | OF_RUNS) - {"Svc-Workflow-RunId"},
+        *(OF_SCHEDULES | DEDUPLICATION | OF_RUNS) - {"Svc-Workflow-RunId", "Svc-Workflow-Unknown-Sdk"},
         *("Svc-Method", "Svc-Timeout", "Svc-Header-Forward", "Svc-Queue-Name", "Svc-Callback"),
     },
     "resumeWorkflowRun": {
