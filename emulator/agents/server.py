@@ -25,6 +25,7 @@ from emulator.agents.tools import TOOLS
 from emulator.client.errors import EmulatorError, Refused, Unreachable
 from emulator.control.pages import full_text
 from emulator.version import VERSION
+from emulator.wire.json_reader import mismatch_text
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,9 @@ class AgentServer:
             tool = msgspec.convert(dict(arguments), _BY_NAME[name])
         except msgspec.ValidationError as error:
             known = ", ".join(_BY_NAME[name].__struct_fields__)
-            raise ToolFailed(f"{name}: {error}", f"call {name} again; its arguments are {known}") from error
+            raise ToolFailed(
+                f"{name}: {mismatch_text(error)}", f"call {name} again; its arguments are {known}"
+            ) from error
         try:
             return await tool.perform(self._connection)
         except Refused as error:

@@ -316,7 +316,7 @@ class Task(asyncio.Task[Any]):
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Raises LoopMisuse in a mounted application, for a task of the emulator or another application's lifespan."""
-        # D-798.
+        # Other applications, and the emulator's own work, are on the loop (D-798).
         caller, own = TAKES_UNAWAITED.get(), self._context.get(TAKES_UNAWAITED)
         if caller is not None and caller is not own and (own is None or self in _PROTECTED):
             raise LoopMisuse(
@@ -356,7 +356,7 @@ async def hear_of_unawaited() -> None:
 
 def _keep_alive(loop: asyncio.AbstractEventLoop) -> None:
     """Let `stop` and `close` of a loop raise LoopMisuse in a mounted application."""
-    # D-798.
+    # A stopped loop would answer the next call only with that it is closed (D-798).
 
     def guarded(name: str) -> Callable[[], None]:
         original: Callable[[], None] = getattr(loop, name)

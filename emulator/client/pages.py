@@ -30,7 +30,7 @@ def reading(
     It ends after `most` entries, without which it is whole. A page may be shorter than its query says in `size`; only
     a page without a cursor is the last. The cursor of the result continues behind its last entry.
     """
-    # D-795.
+    # Only the cursor says where a list ends (D-795).
     entries: list[Any] = []
     place: dict[str, str] = {}
     while True:

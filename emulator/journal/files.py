@@ -74,7 +74,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 def damage_text(error: BaseException) -> str:
     """What reading a damaged file has found, in one line of reasonable length, for somebody who reads no Python."""
-    # D-799.
+    # The texts of exceptions name parts of this program (D-799).
     match error:
         case codec.Inconsistent() | sqlite3.Error() | WorldBroken():
             text = str(error)

@@ -272,6 +272,28 @@ def _refuse_unreadable(body: bytes) -> None:
             waiting += ((held, f"{path}[{number}]") for number, held in enumerate(value))
 
 
+_IN_JSON = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def mismatch_text(error: msgspec.ValidationError) -> str:
+    """What `msgspec` says of a value of another type, in the words of JSON; it begins with the place of the value."""
+    # In words that people know who know no Python (D-799).
+    reason, _, place = str(error).partition(" - at `$")
+    place = place.removesuffix("`").removeprefix(".")
+    if missing := re.fullmatch("Object missing required field `(.*)`", reason):
+        place, reason = joined(place, missing[1]), "is missing"
+    words = re.sub("`([a-z]+)`", lambda found: _IN_JSON.get(found[1], found[1]), reason)
+    words = words[:1].lower() + words[1:] if words.startswith("Expected") else words
+    return f"{place}: {words}" if place else words
+
+
 # Each kind as Python has it, and in the words of JSON, which people know who know no Python (D-620).
 _KINDS: Final[Mapping[type[inspect.Type], tuple[type | tuple[type, ...], str]]] = {
     inspect.StrType: (str, "a string"),

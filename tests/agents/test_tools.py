@@ -18,6 +18,7 @@ from emulator.agents.tool import FULL, SHORT, answer
 from emulator.agents.tools import TOOLS
 from emulator.client.errors import Refused
 from tests.agents.clients import Agent, as_agent
+from tests.contracts.hostile import PYTHON
 
 URL = "https://api.test/hook"
 
@@ -226,7 +227,11 @@ async def test_lists_and_what_acts_on_their_entries(agent: Agent, emulator: Asyn
 # A call, what its refusal says, and what is in its last line, the next step.
 REFUSALS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("nothing", {}, "there is no tool 'nothing'", "one of status"),
-    ("advance", {"far": "1d"}, "unknown field `far`", "by, until, undoable, world"),
+    ("advance", {"far": "1d"}, "unknown field far", "by, until, undoable, world"),
+    ("publish", {"to": 5}, "publish: to: expected a string, got an integer", "to, body, options, world"),
+    ("publish", {}, "publish: to: is missing", "to, body, options, world"),
+    ("find", {"kind": "messages", "limit": 0}, "find: limit: expected an integer >= 1", "kind, where"),
+    ("act", {"action": "redeliver", "ids": "x"}, "act: ids: expected a list, got a string", "action, ids"),
     ("advance", {}, "exactly one of by and until", "advance(by="),
     ("advance", {"by": "soon"}, "by: expected a duration", "advance again with another by"),
     ("status", {"world": "none"}, "world none not found", 'world(action="list")'),
@@ -249,6 +254,7 @@ REFUSALS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
 async def test_a_refusal_says_how_to_mend_it(agent: Agent, emulator: AsyncEmulator) -> None:
     for tool, arguments, error, next in REFUSALS:
         text = await agent.refused(tool, **arguments)
+        assert PYTHON.search(text) is None, text
         last = text.splitlines()[-1]
         assert (error in text, last.startswith("next: "), next in last) == (True, True, True), (tool, text)
 
