@@ -80,7 +80,11 @@ export async function createWorld(options: Schemas["WorldGiven"] = {}) {
     const { deliveries: page, cursor } = await call("get", "/_emulator/deliveries", { query });
     return [...(page as Schemas["Delivery"][]), ...(cursor ? await deliveries(url, cursor) : [])];
   };
-  const runs = async () => (await call("get", "/_emulator/runs", { query: { limit: 1000 } })).runs;
+  const runs = async (from?: string): Promise<Schemas["RunSummary"][]> => {
+    const query = { limit: 1000, ...(from && { cursor: from }) };
+    const { runs: page, cursor } = await call("get", "/_emulator/runs", { query });
+    return [...page, ...(cursor ? await runs(cursor) : [])];
+  };
   /** Answers for a destination: with one response after the other, the last for all that follow. */
   const respond = (url: string, ...sequence: Schemas["ResponseGiven"][]) =>
     call("post", "/_emulator/destinations", { body: { match: { url }, sequence } });

@@ -47,7 +47,8 @@ class AsyncEmulator(AsyncWorld):
     shows: an exception after a whole response below 400, such as of a background task, one of a task that nothing
     awaits, and a shutdown that fails. With `handler_errors="report"` an AssertionError is a response of 500 like every
     other exception, for applications that assert by themselves, and the rest is listed. What ends a thread, such as
-    `sys.exit`, is raised again in either case.
+    `sys.exit`, is raised again in either case, and so is an attempt to stop or close the event loop of an application,
+    or to cancel what others do on it. What only a shutdown raises is a note on an exception that ends the block.
 
     With `strict=True` the block raises AssertionError at its end if the contract does not know what
     a client sent, such as a misspelt header, unless an exception ends it; `new_world` too.

@@ -351,7 +351,7 @@ def test_an_application_that_would_end_its_event_loop_is_named(name: str, place:
 
 
 def test_a_task_that_cancels_what_answers_the_delivery_is_named() -> None:
-    """D-798: it may have cancelled the task that answers before the one that it may not, which is then a note."""
+    """D-798: the task that answers may be cancelled first, and what is refused is a note on that."""
     with pytest.raises((asyncio.CancelledError, LoopMisuse)) as caught:
         in_an_emulator(app_that(cancel_all_tasks, "task"))
     text = "\n".join([repr(caught.value), *caught.value.__notes__])
