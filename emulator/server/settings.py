@@ -382,8 +382,7 @@ def _check_host(name: str, text: str) -> None:
 def read_file(path: Path) -> dict[str, object]:
     """The settings in an `emulator.toml`. Raises SettingsError with the file's name and the line or key."""
     try:
-        text = path.read_text(encoding="utf-8")
-        content = toml.parse_toml(text)
+        text, content = toml.read_file(path)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

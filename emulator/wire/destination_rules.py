@@ -26,6 +26,8 @@ from emulator.wire.json_reader import (
     read_text,
 )
 
+# More than any message has attempts (D-792).
+_MAX_RESPONSES = 1_000
 _ANSWERS = ("respond", "sequence", "forward_to", "fault")
 # What a rule may do beside an answer, or without one (D-420).
 _DISTURBANCES = ("latency", "duplicate", "reorder")
@@ -112,6 +114,8 @@ def _read_sequence(value: Json, path: str) -> tuple[ScriptedResponse, ...]:
     items = read_list(value, path)
     if not items:
         raise InvalidInput(path, "expected at least one response")
+    if len(items) > _MAX_RESPONSES:
+        raise InvalidInput(path, f"expected at most {_MAX_RESPONSES} responses, got {len(items)}")
     return tuple(_read_response(item, f"{path}[{index}]") for index, item in enumerate(items))
 
 

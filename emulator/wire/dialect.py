@@ -281,13 +281,12 @@ def _lines(path: Path, value: object, name: str) -> tuple[str, ...]:
 
 def _parse(path: Path) -> _Table:
     try:
-        text = path.read_text(encoding="utf-8")
+        _, table = toml.read_file(path)
+        return table
     except OSError as error:
-        raise DialectError(f"{path}: cannot be read: {error.strerror}") from None
+        raise DialectError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise DialectError(f"{path}: is not a UTF-8 text file") from None
-    try:
-        return toml.parse_toml(text)
     except Malformed as error:
         raise DialectError(f"{path}: is not a TOML file: {error}") from None
 

@@ -39,13 +39,18 @@ def joined(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
+# Of a longer one an error names the beginning.
+_MAX_KEY = 100
+
+
 def read_object(value: Json, path: str, known: Sequence[str] | None = None) -> JsonObject:
     """An object, which with `known` holds no other keys. Raises: InvalidInput."""
     if not isinstance(value, Mapping):
         raise InvalidInput(path or WHOLE, f"expected an object, got {kind_of(value)}")
     for key in value:
         if known is not None and key not in known:
-            raise InvalidInput(joined(path, key), f"unknown, expected one of {', '.join(known)}")
+            shown = key if len(key) <= _MAX_KEY else f"{key[:_MAX_KEY]}..."
+            raise InvalidInput(joined(path, shown), f"unknown, expected one of {', '.join(known)}")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from emulator.core.world_setup import Keep
 from emulator.server.settings import Settings, SettingsError, check_variables, read_file
+from emulator.wire.dialect import DialectError, load
 
 
 def test_defaults_listen_on_this_machine_in_real_time_and_keep_nothing() -> None:
@@ -195,6 +197,24 @@ def test_refuses_a_file_by_name_and_key(tmp_path: Path, content: str, text: str)
 
     # A key that does not exist is named with its line.
     assert str(caught.value).startswith(f"{path}:{text}" if text[0].isdigit() else f"{path}: {text}")
+
+
+def test_a_toml_file_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
+    """D-792: dotted keys take time that grows with the square of their number."""
+    file = tmp_path / "emulator.toml"
+    file.write_text("a" + ".a" * 500_000 + " = 1", "utf-8")
+    with pytest.raises(SettingsError, match=r"emulator.toml: larger than 64 KiB"):
+        read_file(file)
+    with pytest.raises(DialectError, match=r"emulator.toml: is not a TOML file: larger than 64 KiB"):
+        load(str(file))
+    file.write_text("port = 1\na" + ".a" * 32_000 + " = 1", "utf-8")
+    with pytest.raises(SettingsError, match=r"emulator.toml: line 2 is longer than 8 KiB"):
+        read_file(file)
+    file.write_text(("a" + ".a" * 4_000 + " = 1\n") * 8, "utf-8")
+    started_s = time.process_time()
+    with pytest.raises(SettingsError, match=r"emulator.toml: "):
+        read_file(file)
+    assert time.process_time() - started_s < 2
 
 
 def test_refuses_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:

@@ -115,6 +115,13 @@ def test_rule_is_read_and_shown_again_as_it_was_given(document: dict[str, Json],
     assert shown(kept) == {"id": "rule_1", **document, "used": 7}
 
 
+def test_a_sequence_has_an_end() -> None:
+    """D-792."""
+    with pytest.raises(InvalidInput) as refused:
+        read_rule({"match": {"url": "*"}, "sequence": [{}] * 1_001})
+    assert refused.value.text == "sequence: expected at most 1000 responses, got 1001"
+
+
 def test_response_that_says_nothing_is_an_empty_200() -> None:
     rule = read_rule({"match": {"url": URL}, "respond": {}})
     assert rule == replace(RULE, responses=(ScriptedResponse(status=200, headers=(), body=b"", latency_ms=0),))
