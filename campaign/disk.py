@@ -166,7 +166,7 @@ def _deleted(folder: Path, random: Random, report: Report) -> None:
         report.expect(not refused.is_good, f"publishes continue {kind}", f"{how}: {refused} for {_NOTICE_S:.0f} s")
         if not refused.is_good:
             report.expect(refused.is_clear_refusal and refused.status >= 500, f"no clear error {kind}", str(refused))
-            _check_health(server, report, kind=kind)
+            _check_health(server, report, kind=kind, status=503)
         _check_exit(server, report, kind=kind)
     report.count(f"databases {how}")
 
@@ -204,7 +204,7 @@ def _publish_until_refused(server: Server, report: Report, *, kind: str, status:
 def _check_broken(server: Server, report: Report, *, kind: str, full_disk: bool) -> None:
     """While it lasts: every answer is clear, health tells, worlds are listed."""
     owner = caller(server.port)
-    _check_health(server, report, kind=kind)
+    _check_health(server, report, kind=kind, status=200 if full_disk else 503)
     worlds = owner.control("GET", "/worlds")
     report.expect(worlds.status == 200, f"the worlds cannot be listed {kind}", str(worlds))
     calls = {
@@ -227,9 +227,10 @@ def _check_broken(server: Server, report: Report, *, kind: str, full_disk: bool)
     report.expect(len(lines) < 60, f"too many lines in the log {kind}", f"{len(lines)}: {lines[-3:]}")
 
 
-def _check_health(server: Server, report: Report, *, kind: str) -> None:
-    """Health must not say that all is well."""
+def _check_health(server: Server, report: Report, *, kind: str, status: int) -> None:
+    """Health must not say that all is well; where the world continues by itself, it is no failure (D-282)."""
     answer = Caller(server.port).call("GET", "/_emulator/health")
+    report.expect(answer.status == status, f"the status of health {kind}", f"expected {status}: {answer}")
     content = answer.json
     says_ok = answer.is_good and isinstance(content, dict) and content.get("status") == "ok"
     report.expect(not says_ok, f"health says ok {kind}", str(answer))

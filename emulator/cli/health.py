@@ -53,13 +53,23 @@ def health(*, url: str | None, ca: str | None, wait: int | None, as_json: bool, 
     """Ask the server whether it is well.
 
     It is the server at --url, or else what `serve` starts with the same options, variables and emulator.toml,
-    which makes this the health check of a container. Exit code 0 if it is well, 1 if it does not answer.
+    which makes this the health check of a container. Exit code 0 if it serves, 1 if it does not answer or a world
+    needs help. A world whose disk is full continues by itself: it is named, and the exit code stays 0.
     """
     server = _server(url, ca, values)
     ask = partial(_ask, server)
     with progress(f"waiting for {server.url}"):
         text = ask() if wait is None else ask_until(ask, wait / 1000)
-    click.echo(text if as_json else "ok")
+    click.echo(text if as_json else _in_words(json.loads(text)))
+
+
+def _in_words(answer: Mapping[str, Any]) -> str:
+    """What is printed of a server that serves: `ok`, or each world that waits for room on the disk."""
+    lines = [
+        f"{answer['status']}: world {each['id']}: {each['error']}; it continues by itself once the disk has room"
+        for each in answer.get("problems", ())
+    ]
+    return "\n".join(lines) or "ok"
 
 
 def _server(url: str | None, ca: str | None, values: Mapping[str, Any]) -> _Server:

@@ -413,7 +413,7 @@ async def open_session(server: Server, world: str) -> Session:
     """The world with this id. Raises Refused for one that does not exist, NotAnEmulator for another program."""
     session = Session(server, world)
     answer = await session.exchange("GET", "health")
-    if session.api.read(answer).get("status") != "ok":
+    if session.api.read(answer).get("status") not in ("ok", "degraded"):
         raise session.api.not_an_emulator_error(answer)
     await session.refresh()
     return session

@@ -131,9 +131,13 @@ Troubles = Annotated[tuple[Trouble, ...], Meta(title="Troubles")]
 class Health(View):
     """How a server is."""
 
-    status: Literal["ok", "broken"]  #: Whether all worlds work.
+    #: Whether all worlds work (`ok`), or those that do not continue by themselves (`degraded`), or some do not
+    #: (`broken`).
+    status: Literal["ok", "degraded", "broken"]
     version: str  #: The version of the emulator.
     worlds: Annotated[int, Meta(ge=1)]  #: How many worlds there are, without those that could not be opened.
+    #: Worlds whose disk is full (D-282). They continue by themselves once there is room.
+    problems: Troubles | UnsetType
     broken: Troubles | UnsetType
 
 
@@ -239,14 +243,17 @@ _LISTED_AT_ONCE = 50
 
 
 async def get_health(call: ControlCall) -> Response:
-    troubles = call.worlds.troubles()
+    troubles, waiting = call.worlds.troubles(), call.worlds.waiting_for_room()
+    broken = {world_id: text for world_id, text in troubles.items() if world_id not in waiting}
+    problems = {world_id: text for world_id, text in troubles.items() if world_id in waiting}
     health = Health(
-        status="broken" if troubles else "ok",
+        status="broken" if broken else "degraded" if problems else "ok",
         version=VERSION,
         worlds=len(call.worlds),
-        broken=_troubles(troubles),
+        problems=_troubles(problems),
+        broken=_troubles(broken),
     )
-    return Answer(health, 503 if troubles else 200)
+    return Answer(health, 503 if broken else 200)
 
 
 async def get_credentials(call: ControlCall) -> CredentialsWithEnvironment:

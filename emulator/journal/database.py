@@ -295,9 +295,14 @@ class Database:
             await self.run(lambda connection: connection.execute(schema.MOVE_LOG).fetchall())
             self._log_bytes = 0
 
+    @property
+    def has_its_file(self) -> bool:
+        """Whether the file that is written to still has its name, or there is none."""
+        return self._identity is None or files.identity(self.path) == self._identity
+
     def check_file(self) -> None:
         """Raises UnusableDatabase if the file is gone: the system would still take writes, and lose them (D-283)."""
-        if self._identity is not None and files.identity(self.path) != self._identity:
+        if not self.has_its_file:
             raise files.UnusableDatabase(
                 f"{self.path} was deleted or replaced while the server uses it, and what happens now would be lost; "
                 "put the file back, or stop the server"

@@ -82,6 +82,14 @@ class Store:
         """Whether the store has failed, and a file has all that is durable."""
         return self._database.is_file and self.writer.failure is not None
 
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether a full disk is all that is wrong: the store can be opened again once there is room."""
+        failure = self.writer.failure
+        if failure is None or not files.is_disk_full(failure) or not self.can_be_opened_again:
+            return False
+        return self._database.has_its_file
+
     async def check_disk_space(self) -> None:
         """Write what a world needs most room for. Raises UnusableDatabase."""
         try:

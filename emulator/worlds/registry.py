@@ -283,6 +283,10 @@ class Worlds:
         found = ((world.id, world.problem()) for world in self._worlds.values())
         return {**{world_id: text for world_id, text in found if text is not None}, **self.unusable}
 
+    def waiting_for_room(self) -> frozenset[str]:
+        """The ids of the worlds in trouble that continue by themselves once their disk has room."""
+        return frozenset(world.id for world in self._worlds.values() if world.waits_for_room)
+
     async def _open(self, setup: WorldSetup, wanted_rate: float | None = None) -> World:
         """Open a world, or make it. `wanted_rate` is what the server's settings say, if they mean this world."""
         store, has_world = await self._options.open_store(setup.id, self._pool)

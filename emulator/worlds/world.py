@@ -160,6 +160,11 @@ class World:
         """Why this world does not work, if it does not."""
         return self.driver.broken or self._store.problem()
 
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether this world continues by itself as soon as its disk has room (D-282)."""
+        return self._store.waits_for_room
+
     async def clock_status(self) -> ClockStatus:
         """The status of the clock, or where it stands if the world has stopped or is being reset."""
         try:

@@ -13,7 +13,8 @@ export interface paths {
         };
         /**
          * Show whether the server is up
-         * @description Answers as soon as the server serves, and says which worlds have stopped or could not be opened.
+         * @description Answers as soon as the server serves, and says which worlds have stopped or could not be opened. A world whose
+         *     disk is full is one of the `problems`: it continues by itself, so that the status stays 200.
          */
         get: operations["getHealth"];
         put?: never;
@@ -3920,14 +3921,16 @@ export interface components {
         /** @description How a server is. */
         Health: {
             /**
-             * @description Whether all worlds work.
+             * @description Whether all worlds work (`ok`), or those that do not continue by themselves (`degraded`), or some do not (`broken`).
              * @enum {string}
              */
-            status: "ok" | "broken";
+            status: "ok" | "degraded" | "broken";
             /** @description The version of the emulator. */
             version: string;
             /** @description How many worlds there are, without those that could not be opened. */
             worlds: number;
+            /** @description Worlds whose disk is full (D-282). They continue by themselves once there is room. */
+            problems?: components["schemas"]["Troubles"];
             broken?: components["schemas"]["Troubles"];
         };
         /** @description Worlds that do not work. The field is there if there are any. */
@@ -4325,7 +4328,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The server is up, and all its worlds are. */
+            /** @description The server is up, and all its worlds are, or continue by themselves once the disk has room. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4344,7 +4347,7 @@ export interface operations {
             400: components["responses"]["InvalidInput"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
-            /** @description The server is up, and some of its worlds are not. */
+            /** @description The server is up, and some of its worlds are not, and need help. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4358,7 +4361,7 @@ export interface operations {
                      *       "broken": [
                      *         {
                      *           "id": "team-a",
-                     *           "error": "this world has stopped: the database cannot be written: database or disk is full"
+                     *           "error": "this world has stopped: team-a.db was deleted or replaced while the server uses it"
                      *         }
                      *       ]
                      *     }

@@ -166,6 +166,18 @@ def test_an_address_of_the_environment_is_named_as_such() -> None:
     assert (result.exit_code, said(result)) == (1, expected)
 
 
+def test_health_of_a_full_disk_is_printed_and_is_no_failure() -> None:
+    """D-282: the world continues by itself, and a container that is restarted finds the same disk."""
+    error = "this world has stopped: the database cannot be written: database or disk is full"
+    answer = {"status": "degraded", "version": "1", "worlds": 2, "problems": [{"id": "a", "error": error}]}
+    with emulators.http_server(lambda _: (200, {}, json.dumps(answer).encode())) as url:
+        result = CliRunner().invoke(main, ["health", "--url", url])
+        as_json = CliRunner().invoke(main, ["health", "--url", url, "--json"])
+    line = f"degraded: world a: {error}; it continues by itself once the disk has room\n"
+    assert (result.exit_code, result.stdout) == (0, line)
+    assert (as_json.exit_code, json.loads(as_json.stdout)) == (0, answer)
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
