@@ -29,7 +29,7 @@ from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.parts import RequestParts, basic_credentials, read_parts
 from emulator.wire.times import iso
 from emulator.wire.urls import DOUBLED
-from emulator.worlds.calls import RefusedCall, masked
+from emulator.worlds.calls import RefusedCall, head_of_call
 from emulator.worlds.registry import Worlds
 from emulator.worlds.setup import accounts_of
 from emulator.worlds.world import World
@@ -211,7 +211,7 @@ def keep_refused_item(
     _keep(
         world,
         method=parts.method,
-        path=masked(parts.path, parts.raw_query),
+        path=head_of_call(parts.path, parts.raw_query),
         caller=parts.client_ip,
         account_id=account_id,
         status=status_of(refused),
@@ -271,7 +271,7 @@ def timed(scope: Scope, send: Send) -> Send:
 
 
 def _shown_path(scope: Scope) -> str:
-    return masked(_raw_path(scope).decode("latin-1"), scope["query_string"].decode("latin-1"))
+    return head_of_call(_raw_path(scope).decode("latin-1"), scope["query_string"].decode("latin-1"))
 
 
 def _raw_path(scope: Scope) -> bytes:

@@ -109,6 +109,7 @@ class Delivery(Content):
     answered. `error` is set if and only if `response` is not. `duration_ms` passed on the virtual clock,
     `took_ms` in real time (None if the attempt never left the emulator). `chaos` says what rules did to it
     by chance; `redelivery` numbers those that `redeliver` made, and is None for all others.
+    `redacts` has what the message redacts, such as `body` and `header[x-card]`: here nothing is hidden.
     `workflow_run_id` and `step` say what a call of a workflow run is about; `forwarded_to` is where a rule sent it.
     """
 
@@ -125,6 +126,7 @@ class Delivery(Content):
     labels: tuple[str, ...] = ()
     queue: str | None = None
     schedule_id: str | None = None
+    redacts: tuple[str, ...] = ()
     via: Via
     error: str | None = None
     duration_ms: int

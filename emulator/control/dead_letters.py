@@ -19,7 +19,7 @@ from emulator.queries.history import CallbackState, DeadLetterEntry, DeadLetterQ
 from emulator.queries.workflow_runs import failed_call
 from emulator.wire.query_reader import Query, control_query
 from emulator.wire.reasons import answered, said_of, where_failed
-from emulator.wire.redaction import shown_outcome
+from emulator.wire.redaction import Surface, visibility_of
 
 
 class DeadLetterKind(StrEnum):
@@ -102,9 +102,10 @@ class DeadLetterPage(View):
 def dead_letter_view(entry: DeadLetterEntry, state: StateView, prefix: str) -> ListedDeadLetter:
     """A dead letter with its message, and the attempt that was the last."""
     message, is_run = entry.message, entry.run_number is not None
-    outcome = shown_outcome(entry.outcome, message)
+    visibility, answer = visibility_of(message, Surface.OWN), entry.outcome.response
+    outcome = visibility.outcome(entry.outcome)
     response = outcome.response
-    failed = failed_call(message, response, prefix)
+    failed = failed_call(message, () if answer is None else visibility.open_headers(answer.headers), prefix)
     actions: tuple[Remedy, ...] = (Remedy.RETRY, Remedy.DELETE)
     if is_run:
         actions = remedies_of_run(has_failure_function_failed=entry.callback_state is CallbackState.FAIL)

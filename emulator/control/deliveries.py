@@ -45,7 +45,7 @@ from emulator.queries.history import DeliveryQuery, HistoryFilter
 from emulator.wire.messaging.outgoing import headers_of_attempt
 from emulator.wire.query_reader import Query, control_query
 from emulator.wire.reasons import arithmetic, disturbed, is_duplicate
-from emulator.wire.redaction import redact_headers, shown_body, shown_outcome
+from emulator.wire.redaction import redacted_fields, surface_of, visibility_of
 from emulator.worlds.redelivery import redeliver
 
 MAX_LIMIT = 1000
@@ -133,12 +133,11 @@ class BriefDelivery(View):
 
 def brief_view(delivery: history.RecordedDelivery, *, redact: bool) -> BriefDelivery:
     """An attempt as a line of a list. What its message hides is hidden with `redact`."""
-    message, outcome = delivery.message, delivery.outcome
-    if redact:
-        outcome = shown_outcome(outcome, message)
+    message, answer = delivery.message, delivery.outcome.response
+    visibility = visibility_of(message, surface_of(redact=redact))
+    outcome = visibility.outcome(delivery.outcome)
     response = outcome.response
     failed = response is not None and not 200 <= response.status < 300
-    is_hidden = redact and message.policy.redaction is not None
     return BriefDelivery(
         seq=delivery.seq,
         at_ms=delivery.at_ms,
@@ -154,8 +153,8 @@ def brief_view(delivery: history.RecordedDelivery, *, redact: bool) -> BriefDeli
         duration_ms=delivery.finished_ms - delivery.at_ms,
         took_ms=outcome.took_ms,
         labels=message.policy.labels,
-        request_bytes=None if is_hidden else messages.delivered_bytes(message),
-        response_bytes=None if is_hidden or response is None else response.body_bytes,
+        request_bytes=visibility.size(messages.delivered_bytes(message)),
+        response_bytes=None if answer is None else visibility.size(answer.body_bytes),
         workflow_run_id=run_of(message),
         step=step_name_of(message),
         forwarded_to=_forwarded_to(delivery),
@@ -215,6 +214,9 @@ class Delivery(View):
     queue: str | None  #: The queue that the message was enqueued in.
     schedule_id: str | None  #: The schedule that made the message.
     headers: HeaderValues
+    #: What the message hides where it is not asked for, as Svc-Redact-Fields spells it; only there if it hides
+    #: something.
+    redacts: tuple[Text, ...] | UnsetType
     body: str | None  #: The body that was sent, if it is UTF-8 text.
     body_base64: Base64 | None  #: The body that was sent, if it is not UTF-8 text.
     via: Via  #: What answered.
@@ -233,16 +235,13 @@ class Delivery(View):
 
 def delivery_view(delivery: history.RecordedDelivery, *, redact: bool) -> Delivery:
     """One attempt: what was sent and what came back, exactly, or with the message's redaction applied."""
-    message, outcome = delivery.message, delivery.outcome
+    message = delivery.message
+    visibility = visibility_of(message, surface_of(redact=redact))
     headers = headers_of_attempt(
-        message, delivery.attempt, delivery.at_ms, outcome, is_duplicate=is_duplicate(delivery.answered_by)
+        message, delivery.attempt, delivery.at_ms, delivery.outcome, is_duplicate=is_duplicate(delivery.answered_by)
     )
-    body = message.body
-    if redact and message.policy.redaction is not None:
-        headers = redact_headers(headers, message.policy.redaction)
-        body = shown_body(body, message.policy.redaction)
-        outcome = shown_outcome(outcome, message)
-    text, base64 = _content(body)
+    outcome = visibility.outcome(delivery.outcome)
+    text, base64 = _content(visibility.body(message.body))
     response: DeliveryResponse | None = None
     if outcome.response is not None:
         response = (_short_response if len(outcome.response.body) <= _SHORT_BODY else _response)(outcome.response)
@@ -259,7 +258,8 @@ def delivery_view(delivery: history.RecordedDelivery, *, redact: bool) -> Delive
         labels=message.policy.labels,
         queue=message.policy.queue,
         schedule_id=message.source.schedule_id,
-        headers=values_by_name(headers),
+        headers=values_by_name(visibility.headers(headers)),
+        redacts=redacted_fields(message.policy.redaction) or UNSET,
         body=text,
         body_base64=base64,
         via=outcome.via,

@@ -62,7 +62,7 @@ from emulator.wire.reasons import (
     of_real_time,
     signature_hint,
 )
-from emulator.wire.redaction import shown_outcome
+from emulator.wire.redaction import surface_of, visibility_of
 from emulator.wire.times import format_duration, iso
 
 _HOLD_KINDS = {annotation: hold for hold, annotation in HOLDS.items()}
@@ -110,7 +110,7 @@ class Chain:
         self._message = log.message
         self._progress: Progress | None = state.messages.get(log.message.message_id)
         self._dialect = dialect
-        self._redact = redact
+        self._visibility = visibility_of(log.message, surface_of(redact=redact))
         self._has_left = has_left
         self._recorded = {each.number: each for each in log.entries if isinstance(each, RecordedAttempt)}
         self._last_attempt = "its attempt is not recorded"
@@ -195,7 +195,7 @@ class Chain:
 
     def _attempted(self, recorded: RecordedAttempt) -> Attempted:
         rule = recorded.answered_by
-        outcome = shown_outcome(recorded.outcome, self._message) if self._redact else recorded.outcome
+        outcome = self._visibility.outcome(recorded.outcome)
         self._last_attempt = text = f"attempt {recorded.number} {answered(outcome, rule)}"
         did = disturbed(outcome, rule, recorded.number)
         text += f" (chaos: {did})" if did is not None else ""

@@ -36,7 +36,7 @@ from emulator.queries.history import (
 )
 from emulator.wire.query_reader import Pairs, Query, control_query
 from emulator.wire.reasons import answered, held_by
-from emulator.wire.redaction import shown_outcome
+from emulator.wire.redaction import Surface, visibility_of
 
 MAX_LIMIT, DEFAULT_LIMIT = 1000, MessageQuery().limit
 
@@ -128,7 +128,8 @@ def _listed(
     assert phase is not None
     hold = progress.dispatch.hold if progress is not None and phase is Phase.HELD else None
     is_timed = progress is not None and phase in (Phase.PENDING, Phase.RETRYING)
-    response = None if last is None else last.outcome.response
+    outcome = None if last is None else visibility_of(message, Surface.OWN).outcome(last.outcome)
+    response = None if outcome is None else outcome.response
     return ListedMessage(
         message_id=message.message_id,
         account_id=message.account_id,
@@ -142,8 +143,8 @@ def _listed(
         waits=None if hold is None else held_by(hold.kind, hold.name, hold.reason),
         ended_ms=recorded.ended_ms,
         last_status=None if response is None else response.status,
-        last_error=None if last is None else last.outcome.error,
-        last_result=None if last is None else answered(shown_outcome(last.outcome, message), last.answered_by),
+        last_error=None if outcome is None else outcome.error,
+        last_result=None if last is None or outcome is None else answered(outcome, last.answered_by),
         dead_letter_id=letters.get(message.message_id),
         workflow_run_id=run_of(message),
         workflow_run_number=run_number_of(message),

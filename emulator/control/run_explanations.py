@@ -27,8 +27,9 @@ from emulator.queries.workflow_steps import (
 )
 from emulator.wire.dialect import Dialect
 from emulator.wire.reasons import answered, said_of, shortened, signature_hint, where_failed
+from emulator.wire.redaction import surface_of
 from emulator.wire.times import iso
-from emulator.wire.workflow_logs import Shown
+from emulator.wire.workflow_logs import RunContent
 
 
 class RunReason(View):
@@ -66,7 +67,7 @@ class RunFailure(View):
     excerpt: str | None  #: The beginning of the body of the last answer; null without one.
 
 
-def run_failure_view(log: RunLog, shown: Shown, dialect: Dialect) -> RunFailure | None:
+def run_failure_view(log: RunLog, shown: RunContent, dialect: Dialect) -> RunFailure | None:
     """Which call failed a run; None if none did, or nothing is kept of it."""
     message = failing_call(log)
     if message is None:
@@ -74,7 +75,7 @@ def run_failure_view(log: RunLog, shown: Shown, dialect: Dialect) -> RunFailure 
     last = message.attempts[-1]
     outcome = shown.outcome(last.outcome, message.message)
     response = outcome.response
-    failed = failed_call(message.message, response, dialect.header_prefix)
+    failed = failed_call(message.message, shown.open_headers(last.outcome, message.message), dialect.header_prefix)
     hint = signature_hint(last.outcome, last.answered_by, dialect)
     return RunFailure(
         where=where_failed(failed),
@@ -144,10 +145,11 @@ _ENDS: Mapping[RunState, Literal["success", "failed", "canceled"]] = {
 }
 
 
-def _reasons(log: RunLog, shown: Shown, waits: Sequence[Awaited]) -> Iterator[RunReason]:
+def _reasons(log: RunLog, shown: RunContent, waits: Sequence[Awaited]) -> Iterator[RunReason]:
     recorded = log.recorded
     run, ending = recorded.run, recorded.summary.ending
-    began = f"{run.url} with {len(recorded.summary.payload)} bytes"
+    size = shown.visibility.size(len(recorded.summary.payload))
+    began = f"{run.url} with a redacted payload" if size is None else f"{run.url} with {size} bytes"
     by = f", invoked by {run.invoker.run_id}" if run.invoker is not None else ""
     again = f", from dead letter {run.from_dead_letter}" if run.from_dead_letter is not None else ""
     yield RunReason(kind="started", at_ms=run.created_ms, text=f"{began}{by}{again}")
@@ -166,7 +168,7 @@ def _reasons(log: RunLog, shown: Shown, waits: Sequence[Awaited]) -> Iterator[Ru
         yield RunReason(kind=_ENDS[ending.state], at_ms=ending.at_ms, text=text)
 
 
-def _reasons_of(log: StepLog, shown: Shown) -> Iterator[RunReason]:
+def _reasons_of(log: StepLog, shown: RunContent) -> Iterator[RunReason]:
     """The beginning of a step, if that took time, and its end."""
     name = f'step {log.step.number} "{log.step.step_name}" ({log.step.step_type})'
     if log.ended_ms is None:
@@ -179,13 +181,13 @@ def _reasons_of(log: StepLog, shown: Shown) -> Iterator[RunReason]:
             end = " canceled"
         case _:
             end = " failed"
-    out = shown.text(log.step.out)
+    out = shown.of(log.message or log.request).text(log.step.out)
     result = "" if out is None or out.strip() == "null" or log.response is not None else f": {shortened(out)}"
     answer = "" if log.response is None else f": answered {log.response.status}"
     yield RunReason(kind="step", at_ms=log.ended_ms, text=f"{name}{end}{since}{result}{answer}")
 
 
-def _errors(message: workflow_runs.RunMessage, shown: Shown) -> Iterator[RunReason]:
+def _errors(message: workflow_runs.RunMessage, shown: RunContent) -> Iterator[RunReason]:
     who = "the third party" if message.call_type is CallType.TO_CALLBACK else "a call of the endpoint"
     for each in failed_attempts(message):
         said = answered(shown.outcome(each.outcome, message.message), each.answered_by)
@@ -198,7 +200,7 @@ async def explain_run(call: ControlCall) -> RunExplanation:
     number, redact = read_run_shown(call.parts.query)
     log = await call.world.runs.find(RunId(call.name), number=number)
     run, waits = log.recorded.run, awaited(log, not_left(call.world))
-    shown = Shown(run.options.redaction, redact=redact)
+    shown = RunContent(run.options.redaction, surface=surface_of(redact=redact))
     return RunExplanation(
         run_id=run.run_id,
         account_id=run.account_id,

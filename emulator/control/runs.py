@@ -24,8 +24,9 @@ from emulator.queries.workflow_runs import RunQuery, StepState
 from emulator.queries.workflow_steps import AwaitedKind, StepLog, awaited, failed_attempts
 from emulator.wire.query_reader import Query, control_query, parse_cursor
 from emulator.wire.reasons import answered
+from emulator.wire.redaction import surface_of
 from emulator.wire.times import iso
-from emulator.wire.workflow_logs import Shown
+from emulator.wire.workflow_logs import RunContent
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
@@ -178,7 +179,7 @@ def summary_view(summary: workflow_runs.RunSummary, *, redact: bool) -> RunSumma
     """A run without its steps; `result` is the JSON text that it returned."""
     run, ending = summary.run, summary.ending
     response = None if ending is None or not ending.response else ending.response
-    shown = Shown(run.options.redaction, redact=redact)
+    shown = RunContent(run.options.redaction, surface=surface_of(redact=redact))
     return RunSummary(
         id=run.run_id,
         number=run.number,
@@ -195,8 +196,8 @@ def summary_view(summary: workflow_runs.RunSummary, *, redact: bool) -> RunSumma
     )
 
 
-def _step(log: StepLog, shown: Shown) -> RunStep:
-    step, request = log.step, log.request
+def _step(log: StepLog, shown: RunContent) -> RunStep:
+    step, request, shown = log.step, log.request, shown.of(log.message or log.request)
     return RunStep(
         id=step.number,
         name=step.step_name,
@@ -214,7 +215,7 @@ def _step(log: StepLog, shown: Shown) -> RunStep:
     )
 
 
-def _message(message: workflow_runs.RunMessage, shown: Shown) -> RunMessage:
+def _message(message: workflow_runs.RunMessage, shown: RunContent) -> RunMessage:
     return RunMessage(
         message_id=message.message.message_id,
         phase=message.phase,
@@ -263,7 +264,7 @@ async def get_run(call: ControlCall) -> Run:
     elif ending.dead_letter_id in world.state.accounts[run.account_id].dead_letters:
         has_failed = log.failure is not None and log.failure.phase is Phase.FAILED
         actions = remedies_of_run(has_failure_function_failed=has_failed)
-    shown = Shown(run.options.redaction, redact=redact)
+    shown = RunContent(run.options.redaction, surface=surface_of(redact=redact))
     failure = run_failure_view(log, shown, call.dialect)
     return Run(
         **asdict(summary_view(log.recorded.summary, redact=redact)),

@@ -36,7 +36,7 @@ from emulator.queries.history import Event, RecordedDelivery
 from emulator.wire.json_reader import Json
 from emulator.wire.messaging.outgoing import headers_of_attempt
 from emulator.wire.reasons import disturbed, is_duplicate
-from emulator.wire.redaction import redacted_text, shown_body, shown_response
+from emulator.wire.redaction import Surface, Visibility, joined, redacted_text, visibility_of
 
 # Response headers that can change what happens next, or describe the body.
 _RESPONSE_HEADERS = frozenset(
@@ -177,12 +177,12 @@ def _asked(message: Message) -> dict[str, Json]:
 def _callback(callback: CallbackOptions | None, redaction: Redaction | None) -> dict[str, Json] | None:
     if callback is None:
         return None
-    headers = _headers(delivered_headers(callback.options), redaction, callback.options.redaction)
+    headers = _headers(delivered_headers(callback.options), joined(redaction, callback.options.redaction))
     return {"url": callback.url, "headers": headers}
 
 
 def _response(response: messages.Response, message: Message) -> dict[str, Json]:
-    shown = shown_response(replace(response, body=_stable(response.body)), message)
+    shown = visibility_of(message, Surface.SERVICE).response(replace(response, body=_stable(response.body)))
     kept = tuple(pair for pair in shown.headers if pair[0].lower() in _RESPONSE_HEADERS)
     return {
         "status": response.status,
@@ -191,16 +191,17 @@ def _response(response: messages.Response, message: Message) -> dict[str, Json]:
     }
 
 
-def _headers(headers: Headers, *redactions: Redaction | None) -> dict[str, list[str]]:
+def _headers(headers: Headers, redaction: Redaction | None) -> dict[str, list[str]]:
     kept = ((name, value) for name, value in headers if name.lower() not in _VOLATILE_HEADERS)
-    return by_canonical_name(tuple((name, _header_value(name.lower(), value, redactions)) for name, value in kept))
+    visibility = Visibility(redaction, Surface.SERVICE)
+    return by_canonical_name(tuple((name, _header_value(name.lower(), value, visibility)) for name, value in kept))
 
 
-def _header_value(name: str, value: str, redactions: tuple[Redaction | None, ...]) -> str:
+def _header_value(name: str, value: str, visibility: Visibility) -> str:
     if name in _SECRET_HEADERS:
         return _HIDDEN
     masked = _masked_text(value)
-    if any(redaction and (redaction.all_headers or name in redaction.header_names) for redaction in redactions):
+    if visibility.hides_header(name):
         # The mask comes first: the digest of a value that holds a port would differ with the port.
         return redacted_text(masked.encode("utf-8", "surrogatepass"))
     return masked
@@ -211,7 +212,7 @@ def _header_value(name: str, value: str, redactions: tuple[Redaction | None, ...
 
 def _body_sha256(message: Message) -> str:
     """The digest of a message's body, or of the marker that API answers show in its place."""
-    return _sha256(shown_body(_stable(message.body), message.policy.redaction))
+    return _sha256(visibility_of(message, Surface.SERVICE).body(_stable(message.body)))
 
 
 def _stable(content: bytes) -> bytes:

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from emulator.core.language.text import value_of
-from emulator.core.model.messages import Message, Phase, Response
+from emulator.core.model.messages import Message, Phase
 from emulator.core.model.options import CallType
 from emulator.core.model.workflows import RunState, Waiter, WorkflowRun, WorkflowStep
 from emulator.core.record import AccountId, DeadLetterId, Headers, MessageId, Record
@@ -140,19 +140,15 @@ class FailedCall(Record):
     after: str | None
 
 
-# What a redaction leaves of a header.
-_HIDDEN = "REDACTED:"
-
-
-def failed_call(message: Message, answer: Response | None, prefix: str) -> FailedCall:
-    """Which call failed: a message of a run, and what its last attempt was answered.
+def failed_call(message: Message, answer_headers: Headers, prefix: str) -> FailedCall:
+    """Which call failed: a message of a run, and with which headers its last attempt was answered, as far as shown.
 
     The result of a step makes the next call, and which step that runs, its endpoint alone knows: clients tell it in
     the header Error-Step-Name. A plan and the answer for a call step are about a step of their own.
     """
     step = step_of(message)
-    named = None if answer is None else value_of(answer.headers, f"{prefix}Error-Step-Name")
-    if named and not named.startswith(_HIDDEN):
+    named = value_of(answer_headers, f"{prefix}Error-Step-Name")
+    if named:
         return FailedCall(step=named, after=None)
     if step is None:
         return FailedCall(step=None, after=None)

@@ -14,7 +14,14 @@ from emulator.core.commands import CancelRun, CancelRuns, FinishRun, Notify, Pub
 from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed, Refused
 from emulator.core.language.text import by_canonical_name
 from emulator.core.model.options import DestinationKind, Redaction
-from emulator.core.model.workflows import ListedHeaders, NotifiedWaiter, RunFilter, TriggeredRun, Waiter, WorkflowRun
+from emulator.core.model.workflows import (
+    ListedHeaders,
+    NotifiedWaiter,
+    RunFilter,
+    TriggeredRun,
+    Waiter,
+    WorkflowRun,
+)
 from emulator.core.record import AccountId, RunId
 from emulator.core.rules.run_waits import TIMED_OUT
 from emulator.core.rules.runs import completed
@@ -28,7 +35,7 @@ from emulator.wire.messaging.options import LogNote, RequestKind, read_options
 from emulator.wire.messaging.requests import listed, options_of_run, read_publish, step_of
 from emulator.wire.names import parse_free_text, read_field
 from emulator.wire.parts import RequestParts
-from emulator.wire.redaction import joined, redact_headers, shown_body
+from emulator.wire.redaction import Surface, Visibility, joined
 from emulator.wire.times import parse_seconds_or_duration_ms
 
 DEFAULT_CANCELED: Final = 100
@@ -184,28 +191,28 @@ def steps(run: WorkflowRun) -> Json:
 
 def waiter(waiter: Waiter, redaction: Redaction | None) -> dict[str, Json]:
     """Who waits for an event; the deadline is a Unix second, rounded up. What its run hides is hidden (D-516)."""
-    on_event = joined(redaction, waiter.options.redaction)
-    on_timeout = joined(redaction, waiter.timeout_options.redaction)
+    on_event = Visibility(joined(redaction, waiter.options.redaction), Surface.SERVICE)
+    on_timeout = Visibility(joined(redaction, waiter.timeout_options.redaction), Surface.SERVICE)
     return {
         "url": waiter.url,
         "headers": _headers(waiter.headers, on_event),
         "deadline": -(-waiter.deadline_ms // 1000),
         "timeoutUrl": waiter.timeout_url,
-        "timeoutBody": b64encode(shown_body(completed(waiter.step, TIMED_OUT), on_timeout)).decode(),
+        "timeoutBody": b64encode(on_timeout.body(completed(waiter.step, TIMED_OUT))).decode(),
         "timeoutHeaders": _headers(waiter.timeout_headers, on_timeout),
     }
 
 
-def _headers(headers: ListedHeaders, redaction: Redaction | None) -> dict[str, Json]:
+def _headers(headers: ListedHeaders, visibility: Visibility) -> dict[str, Json]:
     """The headers as given; those to be forwarded are redacted by the names that they are delivered with."""
-    shown: dict[str, Json] = {}
+    view: dict[str, Json] = {}
     for name, values in headers:
         _, mark, forwarded = name.lower().partition("-forward-")
-        if redaction is not None and (mark or name.lower() == "content-type"):
+        if mark or name.lower() == "content-type":
             delivered = tuple((forwarded or name, value) for value in values)
-            values = tuple(value for _, value in redact_headers(delivered, redaction))
-        shown[name] = list(values)
-    return shown
+            values = tuple(value for _, value in visibility.headers(delivered))
+        view[name] = list(values)
+    return view
 
 
 def waiters(found: Iterable[tuple[WorkflowRun, Waiter]]) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from emulator.core.errors import Malformed
 from emulator.core.language.text import by_canonical_name
@@ -19,7 +19,7 @@ from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import Json
 from emulator.wire.messaging import views
 from emulator.wire.messaging.views import labels_of, present, trimmed_text
-from emulator.wire.redaction import redact_headers, redacted_text, shown_outcome
+from emulator.wire.redaction import Surface, Visibility, joined, visibility_of
 from emulator.wire.times import format_duration, parse_seconds_or_duration_ms
 
 # -- logs -------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
     """One run, its steps in groups, and what is being tried."""
     recorded = log.recorded
     run, ending = recorded.run, recorded.summary.ending
-    shown = Shown(log.recorded.run.options.redaction, trim)
+    shown = RunContent(log.recorded.run.options.redaction, trim)
     flow = run.options.flow_control
     groups: list[Json] = [
         {
@@ -72,28 +72,40 @@ def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
     )
 
 
-class Shown:
-    """How much of a run's content is shown."""
+class RunContent:
+    """The content of a run as a surface shows it; `trim` cuts every text after so many bytes (D-387)."""
 
-    def __init__(self, redaction: Redaction | None, trim: int | None = None, *, redact: bool = True) -> None:
-        self._redaction = redaction if redact else None
-        self._redact = redact
+    def __init__(
+        self, redaction: Redaction | None, trim: int | None = None, *, surface: Surface = Surface.SERVICE
+    ) -> None:
+        self._redaction = redaction
+        self._surface = surface
         self._trim = trim
+        self.visibility = Visibility(redaction, surface)
+
+    def of(self, message: RunMessage | None) -> RunContent:
+        """What a message of the run is about: it hides what the run hides and what it hides itself (D-513)."""
+        if message is None:
+            return self
+        redaction = joined(self._redaction, message.message.policy.redaction)
+        return RunContent(redaction, self._trim, surface=self._surface)
 
     def outcome(self, outcome: AttemptOutcome, message: Message) -> AttemptOutcome:
-        return shown_outcome(outcome, message) if self._redact else outcome
+        return visibility_of(message, self._surface).outcome(outcome)
+
+    def open_headers(self, outcome: AttemptOutcome, message: Message) -> Headers:
+        """The headers of an answer whose values are shown."""
+        response = outcome.response
+        return () if response is None else visibility_of(message, self._surface).open_headers(response.headers)
 
     def text(self, text: str | None) -> str | None:
-        if text and self._redaction is not None and self._redaction.body:
-            text = redacted_text(text.encode("utf-8", "replace"))
-        return None if text is None else trimmed_text(text, self._trim)
+        return None if text is None else trimmed_text(self.visibility.text(text), self._trim)
 
     def bytes(self, content: bytes) -> str | None:
         return self.text(content.decode("utf-8", "replace"))
 
     def headers(self, headers: Headers) -> dict[str, Json]:
-        shown = headers if self._redaction is None else redact_headers(headers, self._redaction)
-        return {**by_canonical_name(shown)}
+        return {**by_canonical_name(self.visibility.headers(headers))}
 
 
 def _invoker(recorded: RecordedRun) -> Json:
@@ -110,8 +122,9 @@ def _invoker(recorded: RecordedRun) -> Json:
 # -- steps ------------------------------------------------------------------------------------
 
 
-def _step(log: StepLog, shown: Shown) -> Json:
+def _step(log: StepLog, shown: RunContent) -> Json:
     step, message = log.step, log.message or log.request
+    shown = shown.of(message)
     is_done = log.state is StepState.SUCCESS
     errors = () if is_done or log.message is None else tuple(_errors(log.message, shown))
     return present(
@@ -156,23 +169,29 @@ def _call_type(log: StepLog) -> CallType:
     return CallType.FROM_CALLBACK if is_answered else CallType.TO_CALLBACK
 
 
-def _call(log: StepLog, shown: Shown) -> dict[str, Json]:
+def _call(log: StepLog, shown: RunContent) -> dict[str, Json]:
     fields: dict[str, Json] = {}
     if log.request is not None:
-        request = log.request.message
+        request, asked = log.request.message, shown.of(log.request)
         fields |= {
             "callUrl": request.url,
             "callMethod": request.method.value,
-            "callHeaders": shown.headers(request.headers),
-            "callBody": shown.bytes(request.body),
+            "callHeaders": asked.headers(request.headers),
+            "callBody": asked.bytes(request.body),
         }
     if log.response is not None:
         fields |= {
             "callResponseStatus": log.response.status,
             "callResponseBody": shown.text(log.response.body),
-            "callResponseHeaders": {name: list(values) for name, values in log.response.header.items()},
+            "callResponseHeaders": _reported_headers(log.response.header, shown),
         }
     return fields
+
+
+def _reported_headers(headers: Mapping[str, tuple[str, ...]], shown: RunContent) -> dict[str, Json]:
+    """What a third party answered as the endpoint reported it: part of the step's result, and hidden with that."""
+    hide = shown.visibility.reported_value
+    return {name: [hide(name, value) for value in values] for name, values in headers.items()}
 
 
 def _wait(log: StepLog) -> dict[str, Json]:
@@ -187,7 +206,7 @@ def _wait(log: StepLog) -> dict[str, Json]:
     }
 
 
-def _invocation(log: StepLog, shown: Shown) -> dict[str, Json]:
+def _invocation(log: StepLog, shown: RunContent) -> dict[str, Json]:
     if log.invoked is None:
         return {}
     run = log.invoked.run
@@ -200,12 +219,12 @@ def _invocation(log: StepLog, shown: Shown) -> dict[str, Json]:
     }
 
 
-def _trial(trial: Trial, shown: Shown) -> Json:
+def _trial(trial: Trial, shown: RunContent) -> Json:
     message = trial.message
     return present(
         {
             "messageId": message.message.message_id,
-            "stepName": _failing_step(message),
+            "stepName": _failing_step(message, shown),
             "state": trial.state.value,
             "retries": message.message.policy.max_retries,
             "retryDelay": message.message.policy.retry_delay,
@@ -215,22 +234,21 @@ def _trial(trial: Trial, shown: Shown) -> Json:
     )
 
 
-def _failing_step(message: RunMessage) -> str | None:
-    """The step that threw, if the endpoint said which."""
+def _failing_step(message: RunMessage, shown: RunContent) -> str | None:
+    """The step that threw, if the endpoint said which, in a header that is not hidden."""
     for attempt in failed_attempts(message):
-        response = attempt.outcome.response
-        for name, value in () if response is None else response.headers:
+        for name, value in shown.open_headers(attempt.outcome, message.message):
             if name.lower().endswith("-error-step-name"):
                 return value
     return None
 
 
-def _errors(message: RunMessage, shown: Shown) -> Iterator[Json]:
+def _errors(message: RunMessage, shown: RunContent) -> Iterator[Json]:
     return (_error(message, each.at_ms, each.outcome, shown) for each in failed_attempts(message))
 
 
-def _error(message: RunMessage, at_ms: int, outcome: AttemptOutcome, shown: Shown) -> Json:
-    response = _as_read(message, outcome)
+def _error(message: RunMessage, at_ms: int, outcome: AttemptOutcome, shown: RunContent) -> Json:
+    response, shown = _as_read(message, outcome), shown.of(message)
     return present(
         {
             "error": outcome.error or (f"destination answered {response.status}" if response is not None else ""),
@@ -259,7 +277,7 @@ def _as_read(message: RunMessage, outcome: AttemptOutcome) -> Response | None:
     return None if outcome.response is None else decompressed(outcome.response, message.message.headers)
 
 
-def _failure_function(log: RunLog, shown: Shown) -> Json:
+def _failure_function(log: RunLog, shown: RunContent) -> Json:
     """The call of the failure function, what it was called for, and what it answered."""
     call = log.failure
     if call is None:
@@ -267,6 +285,7 @@ def _failure_function(log: RunLog, shown: Shown) -> Json:
     failed = next((each for each in log.trials if each.state is StepState.FAILED), None)
     failure = None if failed is None else last_response(failed.message)
     answer = last_response(call) if call.phase is not Phase.RETRYING else None
+    failing, shown = shown.of(None if failed is None else failed.message), shown.of(call)
     ending = log.recorded.summary.ending
     return present(
         {
@@ -274,8 +293,8 @@ def _failure_function(log: RunLog, shown: Shown) -> Json:
             "url": call.message.url,
             "state": callback_state(call),
             "failStatus": 0 if failure is None else failure.status,
-            "failResponse": "" if failure is None else shown.bytes(failure.body),
-            "failHeaders": {} if failure is None else shown.headers(failure.headers),
+            "failResponse": "" if failure is None else failing.bytes(failure.body),
+            "failHeaders": {} if failure is None else failing.headers(failure.headers),
             "dlqId": None if ending is None else ending.dead_letter_id,
             "responseStatus": None if answer is None else answer.status,
             "responseBody": None if answer is None else shown.bytes(answer.body),
@@ -293,7 +312,7 @@ def _failure_function(log: RunLog, shown: Shown) -> Json:
 def dead_letter(entry: DeadLetterEntry, log: RunLog, dialect: Dialect, trim: int | None = None) -> dict[str, Json]:
     """The record of a dead letter, with its run: `body` is the initial payload, `url` the workflow's."""
     run = log.recorded.run
-    shown = Shown(log.recorded.run.options.redaction, trim)
+    shown = RunContent(log.recorded.run.options.redaction, trim)
     view = views.dead_letter(entry, trim)
     view.pop("bodyBase64", None)
     body = shown.bytes(log.recorded.summary.payload)
@@ -349,7 +368,7 @@ def _failure_callback(log: RunLog, trim: int | None) -> dict[str, Json]:
     call = log.failure
     if call is None:
         return {}
-    shown, state = Shown(log.recorded.run.options.redaction, trim), callback_state(call)
+    shown, state = RunContent(log.recorded.run.options.redaction, trim).of(call), callback_state(call)
     answer = last_response(call)
     info: dict[str, Json] = {"state": state}
     if answer is not None:

@@ -10,14 +10,11 @@ from emulator.core.record import AccountId, AsDatetime, Record
 from emulator.core.rules import limits
 from emulator.core.state import StateView
 from emulator.engine.clock import PacedClock, wall_ms
+from emulator.wire import redaction
 
 # As many as are kept of each world.
 MAX_LIMIT = 1_000
 _LONGEST_PATH = 2_000
-
-_SECRET = re.compile(r"token|secret|password|passwd|credential|signature|auth|api[-_]?key", re.IGNORECASE)
-_USER_INFO = re.compile(r"(?<=//)[^/@?]*@")
-_MASK = "***"
 
 
 class RefusedCall(Record):
@@ -52,14 +49,9 @@ class DeduplicatedPublish(Record):
     url: str
 
 
-def masked(path: str, query: str) -> str:
+def head_of_call(path: str, query: str) -> str:
     """What was asked for, as text without credentials: of parameters that are named like one, and of URLs (D-332)."""
-    pieces = (
-        f"{name}={_MASK}" if equals and _SECRET.search(name) else f"{name}{equals}{value}"
-        for name, equals, value in (piece.partition("=") for piece in query.split("&"))
-    )
-    text = path + ("?" + "&".join(pieces) if query else "")
-    text = _USER_INFO.sub(f"{_MASK}@", text)
+    text = redaction.mask_credentials(f"{path}?{query}" if query else path)
     return text if len(text) <= _LONGEST_PATH else f"{text[:_LONGEST_PATH]}..."
 
 

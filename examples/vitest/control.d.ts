@@ -2435,6 +2435,8 @@ export interface components {
             /** @description The schedule that made the message. */
             schedule_id: string | null;
             headers: components["schemas"]["HeaderValues"];
+            /** @description What the message hides where it is not asked for, as Svc-Redact-Fields spells it; only there if it hides something. */
+            redacts?: string[];
             /** @description The body that was sent, if it is UTF-8 text. */
             body: string | null;
             /** @description The body that was sent, if it is not UTF-8 text. */

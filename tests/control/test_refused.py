@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.worlds.calls import masked
+from emulator.worlds.calls import head_of_call
 from tests.harness.emulators import InProcess, with_emulator
 
 
@@ -24,11 +24,11 @@ from tests.harness.emulators import InProcess, with_emulator
 def test_credentials_are_masked(path: str, query: str, shown: str | None) -> None:
     """D-332."""
     expected = shown or "/v2/publish/https://a.test/?apiKey=***&svc-forward-authorization=***"
-    assert masked(path, query) == expected
+    assert head_of_call(path, query) == expected
 
 
 def test_a_long_path_is_cut() -> None:
-    assert masked("/" + "a" * 3_000, "") == "/" + "a" * 1_999 + "..."
+    assert head_of_call("/" + "a" * 3_000, "") == "/" + "a" * 1_999 + "..."
 
 
 @with_emulator()

@@ -15,7 +15,7 @@ from emulator.core.language.text import by_canonical_name
 from emulator.core.model.messages import Accepted, Message, PublishedMessage
 from emulator.core.model.options import CallbackOptions, DeliveryPolicy, FlowControl, MessageOptions, Method, Redaction
 from emulator.core.model.resources import FlowState, Queue, ScheduleProgress, SigningKeys, UrlGroup
-from emulator.core.record import Headers, ScheduleId
+from emulator.core.record import ScheduleId
 from emulator.core.rules import attempts
 from emulator.core.rules.callbacks import decompressed
 from emulator.core.rules.options import delivered_headers
@@ -23,7 +23,7 @@ from emulator.queries.history import DeadLetterEntry, Event, MessageEvents, Page
 from emulator.wire.dialect import Dialect
 from emulator.wire.error_body import error_json
 from emulator.wire.json_reader import Json
-from emulator.wire.redaction import joined, redact_headers, shown_body, shown_response
+from emulator.wire.redaction import Surface, Visibility, joined, visibility_of
 
 # -- publishing -------------------------------------------------------------------------------
 
@@ -54,6 +54,7 @@ def _published(published: PublishedMessage, *, with_url: bool = False) -> dict[s
 
 def message(message: Message, trim: int | None = None) -> dict[str, Json]:
     """A message record; times in milliseconds (D-131); `trim` as in `trimmed`."""
+    visibility = visibility_of(message, Surface.SERVICE)
     return present(
         {
             "messageId": message.message_id,
@@ -61,8 +62,8 @@ def message(message: Message, trim: int | None = None) -> dict[str, Json]:
             "topicName": message.source.url_group,
             "endpointName": message.source.endpoint_name,
             "method": message.method.value,
-            "header": _headers(message.headers, message.policy.redaction),
-            **_body(message.body, message.policy.redaction, trim),
+            "header": by_canonical_name(visibility.headers(message.headers)),
+            **_body(visibility.body(message.body), trim),
             "maxRetries": message.policy.max_retries,
             "retryDelayExpression": message.policy.retry_delay,
             "notBefore": message.not_before_ms,
@@ -85,9 +86,8 @@ def event(event: Event, trim: int | None = None) -> dict[str, Json]:
     callbacks are in the plural. Two facts carry two names each, as readers of both exist (D-122).
     """
     message = event.message
-    response = (
-        None if event.response is None else shown_response(decompressed(event.response, message.headers), message)
-    )
+    visibility = visibility_of(message, Surface.SERVICE)
+    response = None if event.response is None else visibility.response(decompressed(event.response, message.headers))
     response_headers = None if response is None else by_canonical_name(response.headers)
     return present(
         {
@@ -101,8 +101,8 @@ def event(event: Event, trim: int | None = None) -> dict[str, Json]:
             "endpointName": message.source.endpoint_name,
             "queueName": message.policy.queue,
             "scheduleId": message.source.schedule_id,
-            "header": _headers(message.headers, message.policy.redaction),
-            "body": _base64_trimmed(shown_body(message.body, message.policy.redaction), trim),
+            "header": by_canonical_name(visibility.headers(message.headers)),
+            "body": _base64_trimmed(visibility.body(message.body), trim),
             "responseStatus": None if response is None else response.status,
             "responseHeader": response_headers,
             "responseHeaders": response_headers,
@@ -153,8 +153,9 @@ def dead_letter(entry: DeadLetterEntry, trim: int | None = None) -> dict[str, Js
     """A message record with its last response; status 0 stands for no response at all (D-123)."""
     answer: dict[str, Json] = {"responseStatus": 0}
     if entry.outcome.response is not None:
-        response = shown_response(decompressed(entry.outcome.response, entry.message.headers), entry.message)
-        plain = _body(response.body, None, trim)
+        visibility = visibility_of(entry.message, Surface.SERVICE)
+        response = visibility.response(decompressed(entry.outcome.response, entry.message.headers))
+        plain = _body(response.body, trim)
         answer = {
             "responseStatus": response.status,
             "responseHeader": by_canonical_name(response.headers),
@@ -191,6 +192,7 @@ def schedule(progress: ScheduleProgress, default_retries: int) -> dict[str, Json
     """A schedule record; `delay` and `timeout` in seconds, times in milliseconds (D-132)."""
     record = progress.schedule
     options = record.options
+    visibility = Visibility(options.redaction, Surface.SERVICE)
     return present(
         {
             "scheduleId": record.schedule_id,
@@ -200,8 +202,8 @@ def schedule(progress: ScheduleProgress, default_retries: int) -> dict[str, Json
             "createdAt": record.created_ms,
             "isPaused": progress.paused,
             "retries": default_retries if options.max_retries is None else options.max_retries,
-            "header": _headers(delivered_headers(options), options.redaction) or None,
-            **_body(record.body, options.redaction),
+            "header": by_canonical_name(visibility.headers(delivered_headers(options))) or None,
+            **_body(visibility.body(record.body)),
             "delay": None if options.delay_ms is None else options.delay_ms // 1000,
             "timeout": None if options.timeout_ms is None else options.timeout_ms // 1000,
             "retryDelayExpression": options.retry_delay,
@@ -297,13 +299,8 @@ def present(fields: dict[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _headers(headers: Headers, redaction: Redaction | None) -> dict[str, list[str]]:
-    return by_canonical_name(headers if redaction is None else redact_headers(headers, redaction))
-
-
-def _body(body: bytes, redaction: Redaction | None, trim: int | None = None) -> dict[str, Json]:
+def _body(shown: bytes, trim: int | None = None) -> dict[str, Json]:
     """`body` if it is text, else `bodyBase64`; neither if there is none."""
-    shown = shown_body(body, redaction)
     if not shown:
         return {}
     try:
@@ -330,8 +327,8 @@ def _callback_headers(callback: CallbackOptions | None, redaction: Redaction | N
     """The headers a callback will carry; what the message or the callback itself hides stays hidden (D-126)."""
     if callback is None:
         return None
-    hiding = joined(redaction, callback.options.redaction)
-    return _headers(delivered_headers(callback.options), hiding) or None
+    visibility = Visibility(joined(redaction, callback.options.redaction), Surface.SERVICE)
+    return by_canonical_name(visibility.headers(delivered_headers(callback.options))) or None
 
 
 def _default_values(name: str, values: tuple[str, ...], defaults: MessageOptions) -> list[str]:
@@ -342,11 +339,11 @@ def _default_values(name: str, values: tuple[str, ...], defaults: MessageOptions
         callback = defaults.failure_callback
     elif bearer.endswith("-callback"):
         callback = defaults.callback
-    redaction = joined(defaults.redaction, None if callback is None else callback.options.redaction)
-    if redaction is None or not mark:
+    if not mark:
         return list(values)
-    pairs = tuple((forwarded, value) for value in values)
-    return [value for _, value in redact_headers(pairs, redaction)]
+    redaction = joined(defaults.redaction, None if callback is None else callback.options.redaction)
+    visibility = Visibility(redaction, Surface.SERVICE)
+    return [value for _, value in visibility.headers(tuple((forwarded, value) for value in values))]
 
 
 def labels_of(labels: tuple[str, ...]) -> dict[str, Json]:
