@@ -39,6 +39,7 @@ class MessagingCall(Record, gc=True):
     dialect: Dialect
     world: World
     account_id: AccountId
+    is_read_only: bool = False
     # The span of the caller, where spans are asked for (D-730).
     traceparent: str | None = None
 
@@ -203,7 +204,12 @@ def opener(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Opener[Me
             world.bursts.count(account_id)
         traceparent = request.parts.header("traceparent") if worlds.keeps_traceparents else None
         return MessagingCall(
-            request=request, dialect=dialect, world=world, account_id=account_id, traceparent=traceparent
+            request=request,
+            dialect=dialect,
+            world=world,
+            account_id=account_id,
+            is_read_only=caller.is_read_only,
+            traceparent=traceparent,
         )
 
     return open_call

@@ -29,8 +29,13 @@ OF_RUNNING = MessagingPolicy(burst_limit=False)
 
 
 async def get_run(call: MessagingCall) -> Response:
+    """The steps of a run: its endpoint computes with them. Who may only read is shown what the logs show (D-778)."""
     state = await call.world.current_state()
-    return Answer(workflow.steps(live_run_of(state, call.account_id, RunId(call.name))))
+    run = live_run_of(state, call.account_id, RunId(call.name))
+    if not call.is_read_only:
+        return Answer(workflow.steps(run))
+    log = await call.world.runs.find(run.run_id, number=run.number)
+    return Answer(workflow_logs.steps_as_logged(run, log))
 
 
 async def end_run(call: MessagingCall) -> Response:

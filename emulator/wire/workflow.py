@@ -21,6 +21,7 @@ from emulator.core.model.workflows import (
     TriggeredRun,
     Waiter,
     WorkflowRun,
+    WorkflowStep,
 )
 from emulator.core.record import AccountId, RunId
 from emulator.core.rules.run_waits import TIMED_OUT
@@ -183,10 +184,12 @@ def _at_endpoint(item: PublishItem) -> PublishItem:
 
 def steps(run: WorkflowRun) -> Json:
     """The steps of a run, as its endpoint gets them: bodies in base64."""
-    return [
-        {"messageId": step.message_id, "body": b64encode(step.body).decode(), "callType": step.call_type.value}
-        for step in run.steps
-    ]
+    return [step_view(step, step.body) for step in run.steps]
+
+
+def step_view(step: WorkflowStep, body: bytes) -> dict[str, Json]:
+    """An entry of the list, with the body that is shown of it."""
+    return {"messageId": step.message_id, "body": b64encode(body).decode(), "callType": step.call_type.value}
 
 
 def waiter(waiter: Waiter, redaction: Redaction | None) -> dict[str, Json]:

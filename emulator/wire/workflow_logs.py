@@ -21,6 +21,7 @@ from emulator.wire.messaging import views
 from emulator.wire.messaging.views import labels_of, present, trimmed_text
 from emulator.wire.redaction import Surface, Visibility, joined, visibility_of
 from emulator.wire.times import format_duration, parse_seconds_or_duration_ms
+from emulator.wire.workflow import step_view
 
 # -- logs -------------------------------------------------------------------------------------
 # Fields that do not apply are left out. What a run hides by its redaction is hidden here too. Instants are in
@@ -70,6 +71,12 @@ def run_log_view(log: RunLog, trim: int | None = None) -> dict[str, Json]:
             "steps": groups,
         }
     )
+
+
+def steps_as_logged(run: WorkflowRun, log: RunLog) -> Json:
+    """The steps of a run as its endpoint gets them, without what its logs hide: the marker in base64 (D-778)."""
+    content, messages = RunContent(run.options.redaction), log.recorded.messages_by_id()
+    return [step_view(step, content.of(messages.get(step.message_id)).visibility.body(step.body)) for step in run.steps]
 
 
 class RunContent:

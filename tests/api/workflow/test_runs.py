@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 
 import jwt
@@ -247,6 +248,42 @@ async def test_an_invoked_run_hides_what_it_redacts_itself(emulator: InProcess, 
     assert shown[0]["steps"][1]["steps"][0]["out"].startswith("REDACTED:") is outer
     assert shown[1]["payload"].startswith("REDACTED:") is invoked
     assert shown[1]["result"].startswith("REDACTED:") is invoked
+
+
+@with_emulator()
+async def test_the_steps_of_a_redacted_run_are_in_clear_for_its_endpoint_alone(emulator: InProcess) -> None:
+    """D-778."""
+    flow = Flow(emulator)
+    await flow.start(b'{"card":"4111"}', Svc_Redact_Fields="body")
+    await flow.step(1, "charge", "4111")
+    open_run = Flow(emulator, "wfr_open")
+    await open_run.start(b"payload")
+    # A message of a run hides what it hides itself, too.
+    await open_run.publish(
+        FLOW,
+        {"stepId": 1, "stepName": "charge", "stepType": "Run", "out": "4111", "concurrent": 1},
+        Svc_Redact_Fields="body",
+    )
+    target, read_only = "/v2/workflows/runs/{}", emulator.read_only_token
+    clear = (await emulator.get(target.format(RUN))).json
+    hidden = (await emulator.get(target.format(RUN), token=read_only)).json
+    assert [b"4111" in base64.b64decode(each["body"]) for each in clear] == [True, True]
+    marks = ["REDACTED:" + hashlib.sha256(base64.b64decode(each["body"])).hexdigest().lower() for each in clear]
+    assert [base64.b64decode(each["body"]).decode() for each in hidden] == marks
+    assert [{**each, "body": ""} for each in hidden] == [{**each, "body": ""} for each in clear]
+    first, second = (await emulator.get(target.format("wfr_open"), token=read_only)).json
+    assert base64.b64decode(first["body"]) == b"payload"
+    assert base64.b64decode(second["body"]).startswith(b"REDACTED:")
+    assert [each.startswith("REDACTED:") for each in await outs(emulator, "wfr_open")] == [False, True]
+
+
+async def outs(emulator: InProcess, run: str) -> list[str]:
+    """The results of the steps, as the logs and the control API show them: the same."""
+    logged = (await emulator.get(f"/v2/workflows/logs?workflowRunId={run}")).json["runs"][0]["steps"]
+    own = (await emulator.control("GET", f"/runs/{run}")).json["steps"]
+    found = [[step["out"] for group in groups for step in group["steps"]] for groups in (logged, own)]
+    assert found[0] == found[1]
+    return found[0]
 
 
 @with_emulator()
