@@ -26,6 +26,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import anyio.to_thread
 
 from emulator.client.errors import LoopMisuse, Unreachable, has_asyncio_loop, is_emulator_error
+from emulator.delivery.mounts import MountUnusable
 from emulator.server import serving
 
 T = TypeVar("T")
@@ -196,7 +197,7 @@ class AsyncioLoop:
 
     def _call(self, function: Callable[[], object]) -> None:
         if self._loop.is_closed():
-            raise RuntimeError("the event loop of the mounted application has ended")
+            raise MountUnusable("the event loop of the mounted application has ended")
         self._loop.call_soon_threadsafe(function)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

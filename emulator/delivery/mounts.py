@@ -40,6 +40,10 @@ class MountedRequest(Record):
     at_ms: int | None = None
 
 
+class MountUnusable(RuntimeError):
+    """A mounted application cannot be called; the text is the emulator's own and may be logged."""
+
+
 class Mount(Protocol):
     """An application in this process that answers the deliveries to one origin."""
 
@@ -90,7 +94,9 @@ async def call(
         logger.error("%s (mount_timeout)", text)
         return SendFailure(text=f"{text} (mount_timeout)")
     except Exception as error:  # An edge: an application that breaks is a failed attempt, not ours.
-        logger.warning("the application mounted at %s could not be called: %s: %s", origin, type(error).__name__, error)
+        # The text of another's exception may repeat the delivery (D-775).
+        why = str(error) if isinstance(error, MountUnusable) else type(error).__name__
+        logger.warning("the application mounted at %s could not be called: %s", origin, why)
         return SendFailure(text=f"mounted application failed: {type(error).__name__}")
 
 

@@ -1,5 +1,7 @@
 """What the server logs, and how: a line for each delivery, as text for people or as JSON.
 
+No line has a body, an answer or a credential, at no level (D-775, D-777): who wants to see them asks the server.
+
 What may be written to a terminal follows the conventions of terminals (D-277).
 """
 
@@ -18,7 +20,7 @@ from emulator.core.model.messages import AttemptOutcome, Message, Phase
 from emulator.core.record import MessageId
 from emulator.core.state import Fact, StateView
 from emulator.core.world_setup import DEFAULT
-from emulator.wire import reasons
+from emulator.wire.redaction import Surface, mask_credentials, visibility_of
 from emulator.wire.times import iso
 
 if TYPE_CHECKING:
@@ -77,12 +79,13 @@ class _Text(logging.Formatter):
         self._colour = colour
 
     def format(self, record: logging.LogRecord) -> str:
-        text = printable(record.getMessage())
+        text = printable(mask_credentials(record.getMessage()))
         if record.levelno >= logging.WARNING:
             text = f"{record.levelname.lower()}: {text}"
         if record.exc_info:
             # Indented, so that no line of it can be taken for another entry.
-            text += "".join(f"\n  {printable(line)}" for line in self.formatException(record.exc_info).splitlines())
+            trace = mask_credentials(self.formatException(record.exc_info))
+            text += "".join(f"\n  {printable(line)}" for line in trace.splitlines())
         colour = _COLOURS.get(record.levelno, "0")
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and colour != "0" else text
 
@@ -97,7 +100,7 @@ class _Json(logging.Formatter):
         line |= {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage(), **fields}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return mask_credentials(json.dumps(line, default=str))
 
 
 def formatter(log_format: str, *, is_coloured: bool) -> logging.Formatter:
@@ -184,9 +187,10 @@ def _log_refused_firing(world_id: str, fact: resource_facts.ScheduleFired, error
 
 
 def _log_attempt(world_id: str, message: Message, fact: message_facts.AttemptFinished, retry_ms: int | None) -> None:
-    outcome = fact.outcome
-    body = b"" if outcome.succeeded or outcome.response is None else outcome.response.body
-    said = reasons.said_of(body)
+    outcome = visibility_of(message, Surface.LOG).outcome(fact.outcome)
+    response = None if outcome.succeeded else outcome.response
+    answer = "" if response is None else response.body.decode()
+    of_world = "" if world_id == DEFAULT else f" --world {world_id}"
     level = logging.INFO if outcome.succeeded else logging.WARNING
     logger.log(
         level,
@@ -198,7 +202,7 @@ def _log_attempt(world_id: str, message: Message, fact: message_facts.AttemptFin
         fact.number,
         outcome.via.value,
         message.message_id,
-        said and f": {said}",
+        answer and f": {answer}, see svc-emulator show {message.message_id[-8:]}{of_world}",
         "" if retry_ms is None else f"; retry at {iso(retry_ms)}",
         extra={
             "at_ms": fact.at_ms,
@@ -208,7 +212,7 @@ def _log_attempt(world_id: str, message: Message, fact: message_facts.AttemptFin
             "attempt": fact.number,
             "status": None if outcome.response is None else outcome.response.status,
             "error": outcome.error,
-            "answer": said or None,
+            "answer": answer or None,
             "retry_at_ms": retry_ms,
             "via": outcome.via.value,
             "world": world_id,

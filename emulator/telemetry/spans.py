@@ -30,11 +30,12 @@ from emulator.core.rules import retries
 from emulator.core.run_facts import RunStarted
 from emulator.core.state import Fact, StateView, duplicate_subject
 from emulator.wire.reasons import answered, arithmetic, held_by, not_applied, of_real_time
+from emulator.wire.redaction import Surface, url_of_span, visibility_of
 from emulator.wire.times import iso
 from emulator.wire.trace_context import SpanContext, SpanIds, read_traceparent
 from emulator.wire.urls import origin_of, read_target
 
-# As long as a name in another tool's list may well be.
+# As long as a value in another tool's list may well be.
 _LONGEST_URL = 2_000
 _CALLBACKS = (CreatedBy.CALLBACK, CreatedBy.FAILURE_CALLBACK)
 _MS = 1_000_000
@@ -163,10 +164,14 @@ class SpanMaker:
     def _attempt(
         self, group: Group, message: Message, fact: AttemptFinished | DuplicateFinished, after: Sequence[Fact]
     ) -> Span:
-        outcome, is_again = fact.outcome, isinstance(fact, DuplicateFinished)
+        outcome, is_again = (
+            visibility_of(message, Surface.LOG).outcome(fact.outcome),
+            isinstance(fact, DuplicateFinished),
+        )
         events = [] if is_again else self._held.pop(message.message_id, [])
         events.append(SpanEvent(name="attempt", text=f"attempt {fact.number} {answered(outcome, None)}"))
-        events += [event for each in after if (event := _consequence(message, outcome, fact.number, each))]
+        # The arithmetic of a delay needs the headers of the answer.
+        events += [event for each in after if (event := _consequence(message, fact.outcome, fact.number, each))]
         response = outcome.response
         if outcome.error is not None:
             error: str | None = outcome.error
@@ -237,12 +242,12 @@ def _publish(group: Group, message: Message, last: Mapping[MessageId, SpanContex
         **_about(group, message),
         "messaging.operation.name": verb,
         "messaging.operation.type": "send",
-        "messaging.message.body.size": len(message.body),
         "svc_emulator.virtual_time": iso(message.created_ms),
         "svc_emulator.not_before": iso(message.not_before_ms),
         "svc_emulator.created_by": made_by.value,
     }
     for name, value in (
+        ("messaging.message.body.size", visibility_of(message, Surface.LOG).size(len(message.body))),
         ("svc_emulator.schedule_id", source.schedule_id),
         ("svc_emulator.source_message_id", about),
         ("svc_emulator.dead_letter_id", source.from_dead_letter),
@@ -296,7 +301,7 @@ def _run(group: Group, run: WorkflowRun) -> Span:
             "svc_emulator.world": group.world_id,
             "svc_emulator.workflow_run_id": run.run_id,
             "svc_emulator.virtual_time": iso(run.created_ms),
-            "url.full": _shown(run.url),
+            "url.full": url_of_span(run.url)[:_LONGEST_URL],
         },
     )
 
@@ -322,7 +327,7 @@ def _exchange(message: Message, fact: AttemptFinished | DuplicateFinished, *, is
     target, outcome = read_target(message.url), fact.outcome
     attributes: dict[str, str | int] = {
         "http.request.method": message.method.value,
-        "url.full": _shown(message.url),
+        "url.full": url_of_span(message.url)[:_LONGEST_URL],
         "svc_emulator.attempt": fact.number,
         "svc_emulator.via": outcome.via.value,
         "svc_emulator.virtual_time": iso(fact.started_ms),
@@ -341,10 +346,3 @@ def _exchange(message: Message, fact: AttemptFinished | DuplicateFinished, *, is
     elif outcome.error is not None:
         attributes["error.type"] = outcome.error
     return attributes
-
-
-def _shown(url: str) -> str:
-    """A URL without the credentials in it."""
-    target = read_target(url)
-    shown = url if target is None or not target.credentials else f"{target.origin}{target.request_target}"
-    return shown[:_LONGEST_URL]

@@ -79,21 +79,54 @@ async def test_a_refused_firing_is_logged(emulator: InProcess, caplog: pytest.Lo
 
 
 @with_emulator()
-async def test_a_failed_attempt_is_logged_with_what_was_answered_and_when_the_retry_comes(
+async def test_a_failed_attempt_is_logged_with_the_size_of_its_answer_and_when_the_retry_comes(
     emulator: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D-336."""
+    """D-336, D-775."""
     caplog.set_level(logging.INFO, "emulator")
     emulator.emulation.worlds.observers.append(DeliveryLog())
-    await emulator.rule(HOOK, respond={"status": 503, "body": "busy\n\x1b[2J" + "x" * 300})
-    await emulator.publish(HOOK, {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
+    answer = {"status": 503, "headers": {"Content-Type": "text/html; card=4111"}, "body": "4111 is no card"}
+    await emulator.rule(HOOK, respond=answer)
+    message_id = await emulator.publish(HOOK, {"Svc-Retries": "1", "Svc-Retry-Delay": "1000"})
     await emulator.advance("1s")
+    hidden_id = await emulator.publish(HOOK, {"Svc-Retries": "0", "Svc-Redact-Fields": "header[X-Card]"})
 
-    said = "busy\\n\\x1b[2J" + "x" * 191 + "..."
-    first, second = (record for record in caplog.records if record.name == "emulator.deliveries")
-    assert first.getMessage().endswith(f": {said}; retry at 2026-01-01T00:00:01.000Z")
-    assert second.getMessage().endswith(f": {said}")
-    assert vars(first)["answer"] == said
+    first, second, third = (record for record in caplog.records if record.name == "emulator.deliveries")
+    at_end = f": 15 bytes of text/html, see svc-emulator show {message_id[-8:]}"
+    assert first.getMessage().endswith(f"{at_end}; retry at 2026-01-01T00:00:01.000Z")
+    assert second.getMessage().endswith(at_end)
+    assert vars(first)["answer"] == "15 bytes of text/html"
+    # A length can tell what is hidden (D-655).
+    assert third.getMessage().endswith(f": redacted, see svc-emulator show {hidden_id[-8:]}")
+    assert "4111" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("POST https://user:p4ss@api.test/a?b=c", "POST https://***@api.test/a?b=c"),
+        ("GET /v2/keys?queue_token=abc&x=1 -> 200", "GET /v2/keys?queue_token=***&x=1 -> 200"),
+        ("to https://api.test/?a=1&api_key=s3cret (x)", "to https://api.test/?a=1&api_key=*** (x)"),
+        (
+            "GET /x?url=https%3A%2F%2Fu%3Ap4ss%40a.test%2F%3Fapi_key%3Dk3y%26b%3Dc&d=e -> 200",
+            "GET /x?url=https%3A%2F%2F***%40a.test%2F%3Fapi_key%3D***%26b%3Dc&d=e -> 200",
+        ),
+        ("unknown eyJVc2VySUQiOiIxMjM0NTYifQ== (x)", "unknown *** (x)"),
+        ("to https://api.test/ by a@b", "to https://api.test/ by a@b"),
+    ],
+    ids=["user-info", "token", "api-key", "in-a-query", "alone", "an-address"],
+)
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_no_line_of_the_log_has_a_credential(log_format: str, text: str, expected: str) -> None:
+    """D-777: whatever wrote it, in tracebacks and in the fields of JSON too."""
+    with logged(log_format) as stream:
+        try:
+            raise ValueError(text)
+        except ValueError:
+            logging.getLogger("emulator").exception("%s", text, extra={"url": text})
+    lines = stream.getvalue()
+    assert lines.count(expected) == (3 if log_format == "json" else 2)
+    assert text == expected or text not in lines
 
 
 @pytest.mark.parametrize("level", ["debug", "info"])

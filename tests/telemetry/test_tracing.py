@@ -80,7 +80,7 @@ async def test_spans_of_a_message_that_fails_and_calls_back(monkeypatch: pytest.
         "messaging.message.id": message_id,
         "svc_emulator.world": "default",
         "http.request.method": "POST",
-        "url.full": f"{app.url}/down?q=1",
+        "url.full": f"{app.url}/down?q=REDACTED",
         "svc_emulator.attempt": 2,
         "svc_emulator.via": "network",
         "svc_emulator.virtual_time": "2026-01-01T00:00:22.000Z",

@@ -138,4 +138,4 @@ def test_a_mount_whose_event_loop_has_ended_says_so(caplog: pytest.LogCaptureFix
     asyncio.run(mount())
     asyncio.run(publish())
 
-    assert "RuntimeError: the event loop of the mounted application has ended" in caplog.text
+    assert "could not be called: the event loop of the mounted application has ended" in caplog.text
