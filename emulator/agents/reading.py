@@ -122,6 +122,11 @@ class Find(Tool):
         """The next entries of the list, and the cursor behind them if there are more. Raises ToolFailed."""
         path, key, asked, _ = _LISTS[self.kind]
         is_full = self.detail == "full"
+        if "redact" in self.where:
+            raise ToolFailed(
+                "where: redact is no filter: tools show hashes of what is redacted",
+                "leave it out; a person sees originals with svc-emulator show ID --originals",
+            )
         query = {
             **{name: value for name, value in asked.items() if not (is_full and name == "brief")},
             **({"redact": "true"} if self.kind == "deliveries" else {}),
@@ -210,7 +215,7 @@ class Why(Tool):
 
 async def _said(world: World, message_id: str) -> Iterator[str] | list[str]:
     """What the application answered to the last attempt, without what the message hides."""
-    query = {"message_id": message_id, "order": "latestFirst", "limit": 1, "redact": "true"}
+    query = {"message_id": message_id, "order": "latestFirst", "limit": 1}
     latest = (await world.control("GET", "deliveries", **query))["deliveries"]
     if not latest:
         return []

@@ -173,7 +173,7 @@ class AgentServer:
             return await world.emulator.timeline(), "text/plain"
         if delivery := re.fullmatch("emulator://delivery/([1-9][0-9]*)", uri):
             world = await self._connection.world("default")
-            found = (await world.control("GET", "deliveries", seq=delivery[1], redact="true"))["deliveries"]
+            found = (await world.control("GET", "deliveries", seq=delivery[1]))["deliveries"]
             if found:
                 return json.dumps(found[0], indent=2), "application/json"
         raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}; resources/list and templates/list name all")

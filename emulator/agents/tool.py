@@ -66,8 +66,14 @@ class World:
         return await async_wait(self.session.server.background.submit(work))
 
     async def control(self, method: str, path: str, body: Any = None, **query: object) -> Any:
-        """The JSON of a control call. Parameters that are None are left out. Raises EmulatorError."""
+        """The JSON of a control call. Parameters that are None are left out. Raises EmulatorError.
+
+        What messages and runs redact is hidden: what an agent reads goes to its model's provider (D-775).
+        """
         given = {name: str(value) for name, value in query.items() if value is not None}
+        if path.partition("/")[0] == "deliveries":
+            # The journal alone is exact unless it is asked not to be.
+            given["redact"] = "true"
         return await self.run(self.session.control(method, path, body, query=given))
 
     async def entries(self, path: str, name: str, most: int | None = None, **query: object) -> list[Mapping[str, Any]]:

@@ -48,6 +48,7 @@ def delivery(
     headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     via: Via = Via.RULE,
     created_s: float = 0,
+    redacts: tuple[str, ...] = (),
 ) -> Delivery:
     """An attempt of the message `message`, `after_s` seconds after it was made; without a status it failed."""
     at_ms = EPOCH_MS + round((created_s + after_s) * 1000)
@@ -65,6 +66,7 @@ def delivery(
         response=None if status is None else Response(status),
         error=error if status is None else None,
         duration_ms=0,
+        redacts=redacts,
     )
 
 

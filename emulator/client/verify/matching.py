@@ -36,6 +36,7 @@ from emulator.core.record import jwt_id
 from emulator.core.rules.destination_rules import matches_url
 from emulator.queries.reports import Credentials
 from emulator.wire.messaging.outgoing import claims_for, encode
+from emulator.wire.redaction import Surface, visibility_of_fields
 from emulator.wire.times import format_duration, iso
 from emulator.wire.urls import read_target
 
@@ -262,10 +263,25 @@ def _outcome(wanted: str, message: Sent) -> Iterator[str]:
 
 def _body(wanted: bytes, message: Sent) -> Iterator[str]:
     if message.last.body != wanted:
-        yield bytes_difference(wanted, message.last.body)
+        lines = iter((bytes_difference(wanted, message.last.body),))
+        hides = message.last.body and visibility_of_fields(message.last.redacts, Surface.OWN).hides_body
+        yield from _redacted_lines(lines) if hides else lines
 
 
 def _body_json(wanted: Any, message: Sent) -> Iterator[str]:
+    if message.last.body and visibility_of_fields(message.last.redacts, Surface.OWN).hides_body:
+        yield from _redacted_lines(_json_lines(wanted, message))
+    else:
+        yield from _json_lines(wanted, message)
+
+
+def _redacted_lines(lines: Iterator[str]) -> Iterator[str]:
+    """Instead of differences of what is redacted, that there are some (D-779)."""
+    if any(lines):
+        yield "differs, and is redacted; emulator.deliveries() has the original"
+
+
+def _json_lines(wanted: Any, message: Sent) -> Iterator[str]:
     try:
         got = message.last.json()
     except (ValueError, RecursionError):
@@ -277,12 +293,15 @@ def _body_json(wanted: Any, message: Sent) -> Iterator[str]:
 
 def _headers(expected: Sequence[tuple[str, HeaderValue]], message: Sent) -> Iterator[str]:
     headers = message.last.headers
+    redaction = visibility_of_fields(message.last.redacts, Surface.OWN)
     for name, wanted in expected:
         values = headers.get_list(name)
         # Several headers of one name mean the same as one with all values, between commas.
         if values and wanted is not None and any(_fits(wanted, each) for each in (*values, ", ".join(values))):
             continue
-        if values:
+        if values and redaction.hides_header(name):
+            yield from (f"{name}: {line}" for line in _redacted_lines(iter((name,))))
+        elif values:
             yield _unfit(name, wanted, ", ".join(values))
         elif wanted is not None:
             sent = [raw.decode("latin-1") for raw, _ in headers.raw]

@@ -14,6 +14,7 @@ from emulator.client.verify.differences import json_differences, shown
 from emulator.client.verify.expectations import NOTHING, counted, listed, read_moment
 from emulator.core.language.text import near
 from emulator.core.model.workflows import RunState
+from emulator.wire.redaction import is_redacted
 from emulator.wire.times import format_duration, iso
 
 # A step by its name, or by what of it is expected: name, type, state, out, and when it began (`at`) and was
@@ -70,40 +71,53 @@ def _step(where: str, value: object) -> Mapping[str, Any]:
 async def run_difference(session: Session, run_id: str, expectation: RunExpectation) -> str | None:
     """The text of a failed `verify_run`; None if the run meets the expectation. Raises Refused for no such run."""
     run = read_run(await session.control("GET", f"runs/{segment(run_id)}", query={"redact": "false"}))
-    findings = {name: lines for name, lines in _findings(expectation, run) if lines}
+    findings = {name: lines for name, lines in _findings(expectation, run, run) if lines}
     if not findings:
         return None
-    explanation = await session.control("GET", f"runs/{segment(run_id)}/explain", query={"redact": "false"})
+    # Once more as everybody is shown it, and so is what led to it (D-779).
+    as_shown = read_run(await session.control("GET", f"runs/{segment(run_id)}"))
+    findings = {name: lines for name, lines in _findings(expectation, run, as_shown) if lines}
+    explanation = await session.control("GET", f"runs/{segment(run_id)}/explain")
     return _text(expectation, run, findings, explanation["reasons"])
 
 
 # -- comparing --------------------------------------------------------------------------------
 
 
-def _findings(expectation: RunExpectation, run: WorkflowRun) -> Iterator[tuple[str, list[str]]]:
+def _findings(expectation: RunExpectation, run: WorkflowRun, as_shown: WorkflowRun) -> Iterator[tuple[str, list[str]]]:
+    """The differences by keyword; of what is redacted in the run as it is shown only that there are some."""
     if expectation.state not in (None, run.state):
         yield "state", [f"expected {expectation.state}, got {run.state}"]
     if expectation.result is not NOTHING:
-        yield "result", [*json_differences(expectation.result, run.result)]
+        yield "result", [*_value_differences(expectation.result, run.result, as_shown.result)]
     if expectation.steps is not None:
-        yield "steps", [*_step_differences(expectation.steps, run)]
+        yield "steps", [*_step_differences(expectation.steps, run, as_shown)]
 
 
-def _step_differences(expected: Iterable[Mapping[str, Any]], run: WorkflowRun) -> Iterator[str]:
+def _value_differences(expected: Any, got: Any, as_shown: Any, path: str = "$") -> Iterator[str]:
+    lines = json_differences(expected, got, path)
+    if not is_redacted(as_shown):
+        yield from lines
+    elif any(lines):
+        yield f"{path}: differs, and is redacted; emulator.workflows.run(id) has the original"
+
+
+def _step_differences(expected: Iterable[Mapping[str, Any]], run: WorkflowRun, as_shown: WorkflowRun) -> Iterator[str]:
+    outs = {index: step.out for index, step in enumerate(as_shown.steps, start=1)}
     for number, (wanted, step) in enumerate(zip_longest(expected, run.steps), start=1):
         if step is None:
             yield f"step {number}: expected {_named(wanted)}, not there so far"
         elif wanted is None:
             yield f'step {number}: unexpected, got "{step.name}" ({step.type}, {step.state})'
         else:
-            yield from (f"step {number}: {line}" for line in _one_step(wanted, step, run))
+            yield from (f"step {number}: {line}" for line in _one_step(wanted, step, run, outs.get(number)))
 
 
 def _named(wanted: Mapping[str, Any] | None) -> str:
     return "a step" if not wanted or "name" not in wanted else f'"{wanted["name"]}"'
 
 
-def _one_step(wanted: Mapping[str, Any], step: WorkflowStep, run: WorkflowRun) -> Iterator[str]:
+def _one_step(wanted: Mapping[str, Any], step: WorkflowStep, run: WorkflowRun, out_as_shown: Any) -> Iterator[str]:
     for key, value in wanted.items():
         if key in ("at", "ended"):
             got_ms = step.at_ms if key == "at" else step.ended_ms
@@ -111,7 +125,8 @@ def _one_step(wanted: Mapping[str, Any], step: WorkflowStep, run: WorkflowRun) -
                 got = "not so far" if got_ms is None else f"+{format_duration(got_ms - run.created_ms)} ({iso(got_ms)})"
                 yield f"{key}: expected {value}, got {got}"
         else:
-            yield from json_differences(value, getattr(step, key), key)
+            as_shown = out_as_shown if key == "out" else None
+            yield from _value_differences(value, getattr(step, key), as_shown, key)
 
 
 # -- the text ---------------------------------------------------------------------------------

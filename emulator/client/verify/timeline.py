@@ -24,6 +24,7 @@ from emulator.core.model.messages import Via
 from emulator.queries.reports import ClockStatus
 from emulator.server.logs import printable
 from emulator.wire.reasons import said_of
+from emulator.wire.redaction import Surface, visibility_of_fields
 from emulator.wire.times import format_duration, iso
 from emulator.wire.urls import origin_of
 from emulator.worlds.calls import DeduplicatedPublish, RefusedCall
@@ -342,7 +343,7 @@ def _notes(delivery: Delivery, widths: Sequence[int]) -> list[str]:
     # D-336.
     text = delivery.error
     if delivery.response is not None and not delivery.succeeded:
-        text = said_of(delivery.response.body)
+        text = said_of(visibility_of_fields(delivery.redacts, Surface.OWN).answer(delivery.response.body))
     notes = [text] if text else []
     if delivery.chaos is not None:
         notes.append(f"chaos: {delivery.chaos.did}")

@@ -475,3 +475,35 @@ def test_bodies_are_compared_as_text_if_they_are_text_and_as_bytes_if_not() -> N
     assert bytes_difference(b"\xff\x00\x01", b"\xff\x00\x02\x03") == (
         "expected 3 bytes, got 4, which differ from byte 2 on: expected b'\\x01', got b'\\x02\\x03'"
     )
+
+
+# -- what is redacted (D-779) ------------------------------------------------------------------------
+
+DIFFERS = "differs, and is redacted; emulator.deliveries() has the original"
+
+
+@pytest.mark.parametrize(
+    ("redacts", "expected", "lines"),
+    [
+        (("body",), {"body": "4112"}, [DIFFERS]),
+        (("body",), {"body_json": {"card": "4112"}}, [DIFFERS]),
+        (("body",), {"body_json": {"other": 1}}, [DIFFERS]),
+        (("header[x-card]",), {"body_json": {"card": "4112"}}, ['$.card: expected "4112", got "4111"']),
+        (("header[x-card]",), {"headers": {"X-Card": "4112"}}, [f"X-Card: {DIFFERS}"]),
+        (("header[x-card]",), {"headers": {"X-Card": None}}, [f"X-Card: {DIFFERS}"]),
+        (("header[x-card]",), {"headers": {"X-Other": "1"}}, ['X-Other: expected "1", got "open"']),
+        (("headers",), {"headers": {"X-Other": re.compile("1")}}, [f"X-Other: {DIFFERS}"]),
+        (("headers",), {"headers": {"X-None": "1"}}, ['X-None: missing, expected "1"']),
+    ],
+)
+def test_a_redacted_difference_says_only_that_there_is_one(
+    redacts: tuple[str, ...], expected: dict[str, Any], lines: list[str]
+) -> None:
+    headers = {"X-Card": "4111", "X-Other": "open"}
+    sent = delivery(body=b'{"card":"4111"}', headers=headers, redacts=redacts)
+    assert [*findings([sent], **expected).values()] == [tuple(lines)]
+
+
+@pytest.mark.parametrize("expected", [{"body": '{"card":"4111"}'}, {"body_json": {"card": "4111"}}])
+def test_what_is_redacted_is_compared_exactly(expected: dict[str, Any]) -> None:
+    assert checked([delivery(body=b'{"card":"4111"}', redacts=("body", "headers"))], **expected) is None
