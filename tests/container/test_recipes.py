@@ -1,6 +1,6 @@
 """The recipes under examples/ci say what their systems understand, and what they say works.
 
-No such system is here. Shown are: each file fits the published schema of its kind, every variable is
+No such system is here. Visibility are: each file fits the published schema of its kind, every variable is
 a setting that the server takes, every name by which containers call each other is let in, and the
 programs run, with loopback in the place of those names.
 """

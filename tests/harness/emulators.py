@@ -29,7 +29,7 @@ from emulator.server import bootstrap, serving
 from emulator.server.connections import read_certificate
 from emulator.server.settings import Settings
 from emulator.worlds.setup import DEFAULT
-from emulator.worlds.world import World
+from emulator.worlds.world import Observer, World
 from tests.contracts.answers import WATCHER
 from tests.contracts.conformance import check_response
 from tests.harness.loops import PATIENCE_S, on_loop
@@ -229,13 +229,17 @@ class Server:
 
 
 @contextlib.contextmanager
-def server(**settings: Any) -> Iterator[Server]:
-    """A real server in a thread of its own, on a port that the system chose, its clock frozen at EPOCH."""
+def server(observers: Sequence[Observer] = (), **settings: Any) -> Iterator[Server]:
+    """A real server in a thread of its own, on a port that the system chose, its clock frozen at EPOCH.
+
+    `observers` are those that a process adds to its worlds: the log.
+    """
     wanted = Settings(**{"clock": "frozen", "epoch": EPOCH, "port": 0, **settings})
     started: Future[tuple[Server, Callable[[], object]]] = Future()
 
     async def main() -> None:
         emulation = await bootstrap.start(wanted)
+        emulation.worlds.observers.extend(observers)
         try:
             listener = serving.listen("127.0.0.1", 0)
             stop = asyncio.Event()
