@@ -560,22 +560,26 @@ def test_no_text_of_a_failed_check_tells_what_is_redacted(world: Walked) -> None
         assert "out: differs, and is redacted" in texts["steps"]
 
 
-def test_what_a_mounted_application_raises_is_hidden_with_the_message() -> None:
-    """Its text is the answer, which explanations and the timeline show of other messages (D-336)."""
+def test_what_a_mounted_application_raises_is_hidden_with_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text is the answer, which explanations and the timeline show of other messages (D-336), and spans of none."""
 
     def charge(request: Request) -> None:
         raise ValueError(f"no card {request.body.decode()}")
 
     texts = []
-    with Emulator(epoch=EPOCH) as emulator:
-        emulator.mount("https://app.test", charge)
-        for redact in (None, "header[X-Card]"):
-            published = emulator.publish("https://app.test/", planted.SECRET.encode(), redact=redact, retries=0)
-            [message_id] = published.message_ids
-            # The timeline of the other message is not looked at.
-            texts += [str(emulator.explain(message_id)), emulator.timeline() if redact else ""]
-            emulator.clear_deliveries()
+    with collector() as spans:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", spans.url)
+        with Emulator(epoch=EPOCH) as emulator:
+            emulator.mount("https://app.test", charge)
+            for redact in (None, "header[X-Card]"):
+                published = emulator.publish("https://app.test/", planted.SECRET.encode(), redact=redact, retries=0)
+                [message_id] = published.message_ids
+                # The timeline of the other message is not looked at.
+                texts += [str(emulator.explain(message_id)), emulator.timeline() if redact else ""]
+                emulator.clear_deliveries()
     assert [planted.found(each) for each in texts] == [True, False, False, False]
+    assert b"mounted there: 26 bytes of text/plain" in b"".join(spans.bodies)
+    assert not planted.found(b"".join(spans.bodies))
 
 
 # -- the log and what other tools keep ------------------------------------------------------------
