@@ -127,11 +127,7 @@ class Find(Tool):
                 "where: redact is no filter: tools show hashes of what is redacted",
                 "leave it out; a person sees originals with svc-emulator show ID --originals",
             )
-        query = {
-            **{name: value for name, value in asked.items() if not (is_full and name == "brief")},
-            **({"redact": "true"} if self.kind == "deliveries" else {}),
-            **self.where,
-        }
+        query = {name: value for name, value in asked.items() if not (is_full and name == "brief")} | self.where
         if self.kind not in _PAGED:
             return await self._slice(world, path, key, query, limit)
         if self.cursor:
@@ -140,7 +136,7 @@ class Find(Tool):
             # A page that is cut because its bodies are long has more than fits.
             page = await world.control("GET", path, **query, limit=limit)
         else:
-            page = await world.run(world.session.entries(path, key, query, limit))
+            page = await world.page(path, key, limit, query)
         return page[key], page["cursor"]
 
     async def _slice(

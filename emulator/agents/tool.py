@@ -54,6 +54,12 @@ class _Opened:
     session: Session
 
 
+def _hiding(path: str, query: Mapping[str, object]) -> dict[str, str]:
+    """The parameters of a call. The journal of deliveries alone is exact unless it is asked not to be."""
+    parameters = {name: str(value) for name, value in query.items() if value is not None}
+    return {**parameters, "redact": "true"} if path.partition("/")[0] == "deliveries" else parameters
+
+
 class World:
     """One world of the emulator, as tools use it."""
 
@@ -70,17 +76,16 @@ class World:
 
         What messages and runs redact is hidden: what an agent reads goes to its model's provider (D-775).
         """
-        given = {name: str(value) for name, value in query.items() if value is not None}
-        if path.partition("/")[0] == "deliveries":
-            # The journal alone is exact unless it is asked not to be.
-            given["redact"] = "true"
-        return await self.run(self.session.control(method, path, body, query=given))
+        return await self.run(self.session.control(method, path, body, query=_hiding(path, query)))
+
+    async def page(self, path: str, name: str, most: int | None, query: Mapping[str, object]) -> dict[str, Any]:
+        """A list of the control API with all entries or the first `most`, and its cursor. Raises EmulatorError."""
+        return await self.run(self.session.entries(path, name, _hiding(path, query), most))
 
     async def entries(self, path: str, name: str, most: int | None = None, **query: object) -> list[Mapping[str, Any]]:
         """The entries of a list of the control API, all or the first `most`. Raises EmulatorError."""
-        wanted = {name: str(value) for name, value in query.items() if value is not None}
-        found: list[Mapping[str, Any]] = (await self.run(self.session.entries(path, name, wanted, most)))[name]
-        return found
+        rows: list[Mapping[str, Any]] = (await self.page(path, name, most, query))[name]
+        return rows
 
     async def find_message(self, text: str) -> str:
         """The id of the message with that id, the end of it, a URL or a label. Raises ToolFailed."""
