@@ -31,6 +31,7 @@ def play(round: Round) -> None:
     for number in range(2):
         _tampered_database(base, round, number)
     _imports(base, round)
+    _mutants(base, round)
     _fixtures(round)
     _toml_files(round)
 
@@ -75,6 +76,38 @@ def _live(owner: Caller) -> None:
     owner.control("POST", "/clock/advance", {"by": "1d"})
     owner.control("POST", "/snapshots", {"name": "kept"})
     owner.message("POST", "enqueue/queue/http://queued.example/", {}, "queued")
+
+
+def _live_more(owner: Caller) -> None:
+    """Runs, dead letters, callbacks, duplicates and messages that wait: something in every table."""
+    flow = "http://flow.example/"
+    rules: tuple[dict[str, object], ...] = (
+        {"match": {"url": f"{flow}*"}, "respond": {"status": 200, "headers": {"Svc-Workflow-Sdk-Version": "1"}}},
+        {"match": {"url": "*twice*"}, "respond": {"status": 200}, "duplicate": {"after": "1s"}},
+    )
+    for rule in rules:
+        owner.control("POST", "/destinations", rule)
+    for number in range(3):
+        run = {
+            "Svc-Workflow-RunId": f"wfr_{number}",
+            "Svc-Workflow-Url": flow,
+            "Svc-Feature-Set": "LazyFetch,InitialBody",
+            "Svc-Forward-Svc-Workflow-Sdk-Version": "1",
+        }
+        owner.message("POST", f"publish/{flow}", {**run, "Svc-Workflow-Init": "true", "Svc-Label": "run"}, "{}")
+        step = {"stepId": 1, "stepName": "one", "stepType": "Run", "out": "1", "concurrent": 1}
+        owner.message("POST", f"publish/{flow}", {**run, "Svc-Workflow-Init": "false"}, json.dumps(step))
+    owner.message("DELETE", "workflows/runs/wfr_2")
+    for number in range(4):
+        asked = {"Svc-Retries": "0", "Svc-Failure-Callback": "http://failed.example/", "Svc-Label": "a,b"}
+        owner.message("POST", f"publish/http://broken.example/{number}", asked, "lost")
+        owner.message("POST", "publish/http://twice.example/", {"Svc-Callback": "http://back.example/"}, "twice")
+        owner.message(
+            "POST", "publish/http://k.example/", {"Svc-Flow-Control-Key": "k", "Svc-Flow-Control-Value": "rate=1"}
+        )
+        owner.message("POST", "publish/http://once.example/", {"Svc-Deduplication-Id": "once"}, "once")
+    owner.message("POST", "publish/http://later.example/", {"Svc-Delay": "30d", "Svc-Retry-Delay": "1000"}, "later")
+    owner.control("POST", "/clock/advance", {"by": "1h"})
 
 
 def _all_of(server: Server, world: str) -> bytes:
@@ -218,6 +251,73 @@ def _imports(base: _Base, round: Round) -> None:
             report.expect(is_fine, "a hostile body of POST /worlds", f"{body[:60]!r}: {answer}")
         report.expect(not in_text(server.err), "the log about hostile imports", server.err[-600:])
         server.stop()
+
+
+_READ_OF_MUTANTS = (*_READ, "/messages", "/runs", "/queues", "/schedules", "/dlq", "/worlds", "/health", "/metrics")
+_MUTANTS = 40
+
+
+def _mutants(base: _Base, round: Round) -> None:
+    """Snapshots with a changed row: refused, or every reader answers, at worst with one line about the damage."""
+    random, report = round.random, round.report
+    folder = round.folder / "mutants"
+    folder.mkdir()
+    with serving(folder, *_FROZEN, "--epoch", EPOCH) as server:
+        source, victim, other = (caller(server.port, world) for world in _made(server, "source", "victim", "other"))
+        for owner in (source, other):
+            _live(owner)
+            _live_more(owner)
+        source.control("POST", "/snapshots", {"name": "good"})
+        good = source.control("GET", "/snapshots/good/file").body
+        # What the victim is restored to must not have a token of a living world.
+        server_trace = other.control("GET", "/trace").body
+        Caller(server.port).control("DELETE", "/worlds/source")
+        for number in range(_MUTANTS):
+            copy = folder / f"{number}.db"
+            copy.write_bytes(good)
+            how = hostile_files.mutate(copy, random)
+            if not how:
+                continue
+            report.count("mutants")
+            log_before = len(server.err)
+            _read_mutant(victim, copy.read_bytes(), how, report)
+            problems = in_text(server.err[log_before:])
+            report.expect(not problems, "the log about a mutant", f"{how}: {problems}: {server.err[log_before:][:900]}")
+            report.expect(
+                other.control("GET", "/trace").body == server_trace, "another world is touched by a mutant", how
+            )
+            copy.unlink()
+        server.stop()
+
+
+def _made(server: Server, *worlds: str) -> tuple[str, ...]:
+    for world in worlds:
+        Caller(server.port).control("POST", "/worlds", {"id": world, "epoch": EPOCH})
+    return worlds
+
+
+def _read_mutant(owner: Caller, file: bytes, how: str, report: Report) -> None:
+    """Import it and read all of it."""
+    for method, path, body in (("PUT", "/snapshots/given/file", file), ("POST", "/snapshots/given/restore", None)):
+        answer = owner.control(method, path, body)
+        if not answer.is_good:
+            is_clear = answer.status < 500 and answer.is_clear_refusal
+            report.expect(is_clear, "a mutant is not refused clearly", f"{how}: {answer}")
+            report.count("mutants refused")
+            return
+    # It may have been restored with other tokens.
+    owner.learn_token()
+    answers = {path: owner.control("GET", path) for path in _READ_OF_MUTANTS}
+    answers |= {path: owner.message("GET", path) for path in (*_READ_V2, "workflows/logs", "workflows/dlq")}
+    listed = answers["/messages"].json
+    for each in (listed or {}).get("messages", ())[:3] if isinstance(listed, dict) else ():
+        path = f"/messages/{each.get('id') or each.get('message_id')}/explain"
+        answers[path] = owner.control("GET", path)
+    bad = {path: answer for path, answer in answers.items() if answer.status >= 500}
+    for path, answer in bad.items():
+        is_one_line = answer.is_clear_refusal and "damaged: " in str(answer.json["error"])
+        report.expect(is_one_line, "a reader does not say that a mutant is damaged", f"{how}: {path}: {answer}")
+    report.count("mutants that are found damaged when they are read" if bad else "mutants that are read")
 
 
 def _restored(owner: Caller, file: bytes) -> bytes:

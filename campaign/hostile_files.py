@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Callable
@@ -103,6 +104,140 @@ def tamper(path: Path, random: Random) -> str:
         return f"not changed: {error}"
     finally:
         connection.close()
+
+
+# -- rows -------------------------------------------------------------------------------------
+# What a SQLite shell can do to one column of a database that SQLite itself finds whole.
+
+_OTHER_VALUES: tuple[object, ...] = (
+    None,
+    "text",
+    "",
+    "RUN_LOST",
+    CONTROL,
+    b"",
+    b"\x00\xff",
+    b"\x91" * 50,
+    2**63 - 1,
+    -(2**63),
+    -1,
+    2**60,
+    0,
+    1.5,
+    1e300,
+)
+_WITHOUT_INTEGRITY = ("PRAGMA ignore_check_constraints = ON", "PRAGMA writable_schema = ON")
+
+
+def mutate(path: Path, random: Random) -> str:
+    """Change the rows of one table as no program of ours would; what was done, empty if nothing could be."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in _WITHOUT_INTEGRITY:
+            connection.execute(statement)
+        counted = [
+            (name, connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0])
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        ]
+        table = random.choice([name for name, count in counted if count])
+        info = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+        columns = {name: (definition, bool(not_null)) for _, name, definition, not_null, _, _ in info}
+        column = random.choice(list(columns))
+        try:
+            return random.choice(_MUTATIONS)(connection, table, column, columns, random)
+        except sqlite3.Error:
+            # A constraint that holds whatever is asked for.
+            return ""
+
+
+_Columns = dict[str, tuple[str, bool]]
+
+
+def _set_value(connection: sqlite3.Connection, table: str, column: str, columns: _Columns, random: Random) -> str:
+    value = random.choice(_OTHER_VALUES)
+    if value is None and columns[column][1]:
+        # Nothing but the schema stands in the way of a NULL, and it can be written.
+        text = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
+        definition = f"{column} {columns[column][0]} NOT NULL"
+        _set_definition(connection, table, text.replace(definition, f"{column} {columns[column][0]}"))
+        changed = _update(connection, table, column, "NULL", (), random)
+        _set_definition(connection, table, text)
+        return changed
+    return _update(connection, table, column, "?", (value,), random)
+
+
+def _set_definition(connection: sqlite3.Connection, table: str, text: str) -> None:
+    connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (text, table))
+    ((version,),) = connection.execute("PRAGMA schema_version").fetchall()
+    connection.execute(f"PRAGMA schema_version = {version + 1}")
+
+
+def _update(
+    connection: sqlite3.Connection, table: str, column: str, new: str, values: tuple[object, ...], random: Random
+) -> str:
+    """Give the column a value in one row, or in all."""
+    keys = [name for _, name, *_, key in connection.execute(f'PRAGMA table_info("{table}")') if key]
+    where = ""
+    if random.random() < 0.7:
+        rows = connection.execute(f'SELECT "{keys[0]}" FROM "{table}"').fetchall()
+        where, values = f' WHERE "{keys[0]}" = ?', (*values, random.choice(rows)[0])
+    done = connection.execute(f'UPDATE OR IGNORE "{table}" SET "{column}" = {new}{where}', values)
+    return f"{table}.{column} = {new} {values!r:.60}" if done.rowcount else ""
+
+
+def _no_utf8(connection: sqlite3.Connection, table: str, column: str, columns: _Columns, random: Random) -> str:
+    return _update(connection, table, column, "CAST(x'61ff62' AS TEXT)", (), random)
+
+
+def _cut(connection: sqlite3.Connection, table: str, column: str, columns: _Columns, random: Random) -> str:
+    """Cut what is long, the encoded records above all."""
+    blobs = [name for name, (definition, _) in columns.items() if definition.startswith("BLOB")]
+    column = random.choice(blobs or list(columns))
+    length = random.choice((1, 10, 100))
+    return _update(
+        connection, table, column, f'substr("{column}", 1, max(0, length("{column}") - {length}))', (), random
+    )
+
+
+def _swap(connection: sqlite3.Connection, table: str, column: str, columns: _Columns, random: Random) -> str:
+    """Give the column the values of other rows, in turn."""
+    keys = [name for _, name, *_, key in connection.execute(f'PRAGMA table_info("{table}")') if key]
+    rows = connection.execute(f'SELECT "{keys[0]}", "{column}" FROM "{table}"').fetchall()
+    if len(rows) < 2 or column in keys:
+        return ""
+    values = [value for _, value in rows]
+    for (key, _), value in zip(rows, values[1:] + values[:1], strict=True):
+        connection.execute(f'UPDATE OR IGNORE "{table}" SET "{column}" = ? WHERE "{keys[0]}" = ?', (value, key))
+    return f"{table}.{column}: each row has another's"
+
+
+def _double(connection: sqlite3.Connection, table: str, column: str, columns: _Columns, random: Random) -> str:
+    """Put in a row again, under another key: a second checkpoint, a second creation of a message."""
+    ((rowid, *row),) = connection.execute(f'SELECT rowid, * FROM "{table}" ORDER BY random() LIMIT 1').fetchall()
+    row[0] = rowid + random.choice((1, 1_000, 2**40)) if isinstance(row[0], int) else f"{row[0]}-again"
+    connection.execute(f'INSERT OR IGNORE INTO "{table}" VALUES ({", ".join("?" * len(row))})', row)
+    return f"{table}: a row twice, as {row[0]!r:.40}"
+
+
+def _remove(connection: sqlite3.Connection, table: str, column: str, columns: _Columns, random: Random) -> str:
+    done = connection.execute(
+        f'DELETE FROM "{table}" WHERE "{column}" = (SELECT "{column}" FROM "{table}" ORDER BY random() LIMIT 1)'
+    )
+    return f"{table}: {done.rowcount} rows removed by {column}"
+
+
+def _share_root(connection: sqlite3.Connection, table: str, column: str, columns: _Columns, random: Random) -> str:
+    """Let two tables stand on one page."""
+    others = [name for (name,) in connection.execute("SELECT name FROM sqlite_master") if name != table]
+    other = random.choice(others)
+    connection.execute(
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = ?) WHERE name = ?",
+        (table, other),
+    )
+    return f"{table} and {other} have one root"
+
+
+_Mutation = Callable[[sqlite3.Connection, str, str, _Columns, Random], str]
+_MUTATIONS: tuple[_Mutation, ...] = (*(_set_value,) * 8, _no_utf8, _cut, _cut, _swap, _double, _remove, _share_root)
 
 
 # -- texts ------------------------------------------------------------------------------------
