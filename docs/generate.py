@@ -296,9 +296,6 @@ REMEDIES: dict[type[errors.Refused], str] = {
     errors.NotInstalled: "Install what the text names, beside the program.",
     errors.NotAcceptable: "Ask for JSON, or one of the types that the text lists.",
     errors.Conflict: "Look at what the text names, and call again when it has ended.",
-    errors.InstantExhausted: (
-        "A message publishes itself again without delay. Mend that, or raise `--max-attempts-per-instant`."
-    ),
     errors.LimitReached: ("Delete some, or give the account another plan (`--plan`, `PUT /_emulator/accounts/{id}`)."),
     errors.OverLimit: "Stay within the plan, or give the account another one.",
     errors.InvalidRunMessage: "Mend the value; the workflow client retries the step.",

@@ -35,6 +35,7 @@ class Status(Tool):
             f"{connection.url} world {self.world}: {clock['now']} ({pace})",
             f"{clock['pending']} messages live, {clock['in_flight']} attempts in flight",
         ]
+        lines += _held_lines(clock)
         failed = await world.control(
             "GET", "deliveries", outcome="failed", order="latestFirst", limit=_FEW, brief="true"
         )
@@ -54,7 +55,22 @@ class Status(Tool):
         next = ["advance"] if coming else ["publish"]
         if failed["deliveries"]:
             next.insert(0, f'why("{end_of(failed["deliveries"][0]["message_id"])}")')
+        next = [*_next_of_held(clock), *next]
         return answer(lines, next=next)
+
+
+def _held_lines(answer: Mapping[str, Any]) -> list[str]:
+    """The destinations to which nothing leaves."""
+    return [each["why"] for each in answer.get("held", ())]
+
+
+def _next_of_held(answer: Mapping[str, Any]) -> list[str]:
+    """What says more of the first of them, and frees it."""
+    return [
+        step
+        for each in answer.get("held", ())[:1]
+        for step in (f'why("{end_of(each["message_id"])}")', f'act("cancel", ["{each["message_id"]}"])')
+    ]
 
 
 Action = Literal["list", "create", "fork", "reset", "delete", "save", "restore"]
@@ -223,6 +239,7 @@ def _report(
         yield f"{count} x {url} -> {result}"
     if len(made) < report["deliveries"]:
         yield f"(grouped: the first {len(made)})"
+    yield from _held_lines(report)
 
 
 def _after(
@@ -232,6 +249,7 @@ def _after(
     next = [f'why("{end_of(failed[0]["message_id"])}")'] if failed else ["verify"]
     if dead:
         next.append(f'act("retry", ["{dead[0]["dead_letter_id"]}"])')
+    next = [*_next_of_held(report), *next]
     if report.get("reached") is False:
         next.append("status")
     return [*next, "undo"] if undoable else next

@@ -13,7 +13,6 @@ from emulator.core.errors import (
     Conflict,
     Damaged,
     Forbidden,
-    InstantExhausted,
     InvalidInput,
     NotAcceptable,
     NotFound,
@@ -81,8 +80,6 @@ def _next_step(path: str, status: int, cause: Exception | None) -> str:
             return cause.remedy or _HEALTH
         case PayloadTooLarge():
             return "send less in one call"
-        case InstantExhausted():
-            return "svc-emulator upcoming"
         case Conflict():
             return _STANDING.get(path.lower().split("/")[2], _HEALTH)
         case Damaged():

@@ -42,6 +42,13 @@ def _status_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield f"messages: {status['pending']} pending, {status['in_flight']} in flight"
     if status.get("slipped_ms"):
         yield f"slipped: {format_duration(status['slipped_ms'])} lost at this rate, as too much came due"
+    yield from _held_lines(status)
+
+
+def _held_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """What is held, and what frees it."""
+    for destination in answer.get("held", ()):
+        yield f"{destination['why']} (svc-emulator explain {destination['message_id']})"
 
 
 _NOT_REACHED = {
@@ -65,6 +72,7 @@ def _report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"stopped early by {report['stopped'].replace('_', ' ')}"
     if "idle" in report:
         yield "idle: nothing is due" if report["idle"] else "not idle: more is due later"
+    yield from _held_lines(report)
 
 
 @clock.command(epilog="Example: svc-emulator clock show --json")

@@ -18,6 +18,7 @@ import click
 
 from emulator.cli.options import Duration, Url, ca_option, read_settings, settings_options
 from emulator.cli.output import ANOTHER_ADDRESS, START, CommandFailed, WrongUsage, progress
+from emulator.server.logs import printable
 from emulator.server.serving import local_url
 from emulator.server.settings import PREFIX, SettingsError
 
@@ -64,12 +65,17 @@ def health(*, url: str | None, ca: str | None, wait: int | None, as_json: bool, 
 
 
 def _in_words(answer: Mapping[str, Any]) -> str:
-    """What is printed of a server that serves: `ok`, or each world that waits for room on the disk."""
+    """What is printed of a server that serves: `ok`, or each world that waits for room on the disk; what is held."""
     lines = [
         f"{answer['status']}: world {each['id']}: {each['error']}; it continues by itself once the disk has room"
         for each in answer.get("problems", ())
     ]
-    return "\n".join(lines) or "ok"
+    held = [
+        printable(f"{destination['why']} (world {world['id']})")
+        for world in answer.get("held", ())
+        for destination in world["held"]
+    ]
+    return "\n".join([*(lines or ["ok"]), *held])
 
 
 def _server(url: str | None, ca: str | None, values: Mapping[str, Any]) -> _Server:

@@ -261,7 +261,8 @@ def _shown(event: StreamEvent) -> str:
         case _:
             rate = {0: "frozen", 1: "real time"}.get(data["rate"], f"{data['rate']:g} times real time")
             moved = "" if data["from"] is None else f", moved from {data['from']}"
-            return click.style(f"{data['now']} clock: {rate}{moved}", dim=True)
+            lines = [click.style(f"{data['now']} clock: {rate}{moved}", dim=True)]
+            return "\n".join([*lines, *(f"{data['now']} {each['why']}" for each in data.get("held", ()))])
 
 
 def _run_of(data: Mapping[str, Any]) -> str:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
-from emulator.control.records import TWIN, Instant, InstantMs, Rate, View, WholeNumber, rate_view
+from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Rate, Text, View, WholeNumber, rate_view
 from emulator.core.errors import Conflict, InvalidInput, NotFound
 from emulator.core.language.calendar import MAX_RATE, MIN_RATE, is_rate
 from emulator.core.language.text import excerpt
+from emulator.core.model import messages
+from emulator.core.model.messages import LoopCause
 from emulator.core.record import MessageId, RunId
 from emulator.queries.reports import (
     DEFAULT_HORIZON_MS,
@@ -116,6 +118,24 @@ def read_rate(value: Json, path: str) -> float:
     return rate
 
 
+class HeldDestination(View):
+    """A destination to which nothing leaves, because it published to itself without end at one instant (D-785)."""
+
+    origin: Text  #: Its scheme, host and port.
+    since: Instant = TWIN
+    since_ms: InstantMs
+    limit: PositiveNumber  #: It did so more than so many times.
+    cause: LoopCause  #: What it did: it published what called it again, or was retried without a delay.
+    message_id: MessageId  #: The message that was one too many. The destination is free again when that is deleted.
+    why: Text  #: The same in words.
+
+
+# Where a hold is shown: D-787.
+def held_view(held: Sequence[messages.HeldDestination]) -> tuple[HeldDestination, ...] | UnsetType:
+    """The destinations that are held; absent if none is."""
+    return tuple(HeldDestination(**asdict(each), why=each.why) for each in held) or UNSET
+
+
 class Clock(View):
     """The virtual time of a world, and what is pending."""
 
@@ -129,11 +149,13 @@ class Clock(View):
     #: Virtual time in milliseconds that the clock has lost since its rate was set: a clock faster than real time
     #: slips when more comes due than can be delivered.
     slipped_ms: WholeNumber
+    #: Destinations to which nothing leaves; only there if there is one.
+    held: tuple[HeldDestination, ...] | UnsetType
 
 
 def clock_view(status: ClockStatus) -> Clock:
     """The clock as it is now."""
-    return Clock(**{**asdict(status), "rate": rate_view(status.rate)})
+    return Clock(**{**asdict(status), "rate": rate_view(status.rate), "held": held_view(status.held)})
 
 
 class Moved(View, rename={"from_": "from"}):
@@ -149,6 +171,8 @@ class Moved(View, rename={"from_": "from"}):
     schedules_fired: WholeNumber  #: Firings of schedules.
     messages_created: WholeNumber  #: Messages that were created on the way.
     wall_ms: WholeNumber  #: How long it took in real time, in milliseconds.
+    #: Destinations to which nothing leaves at its end, as they publish to themselves; only there if there is one.
+    held: tuple[HeldDestination, ...] | UnsetType
 
 
 class Advance(Moved):
@@ -178,7 +202,8 @@ def drain_view(report: AdvanceReport) -> Drain:
 
 
 def _fields(report: AdvanceReport, *, without: str) -> dict[str, Any]:
-    return {name: UNSET if value is None else value for name, value in asdict(report).items() if name != without}
+    fields = {name: UNSET if value is None else value for name, value in asdict(report).items() if name != without}
+    return {**fields, "held": held_view(report.held)}
 
 
 async def get_clock(call: ControlCall) -> Clock:

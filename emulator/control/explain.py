@@ -178,6 +178,8 @@ class Chain:
         started = 0
         for index, entry in enumerate(self._log.entries):
             match entry:
+                case LoggedEvent(state=EventState.ACTIVE) if self._is_withdrawn(index):
+                    pass  # The hold that follows says why.
                 case LoggedEvent(state=EventState.ACTIVE):
                     started += 1
                     if started in self._recorded:
@@ -192,6 +194,11 @@ class Chain:
                     pass  # Part of the reason at its start.
                 case unknown:
                     assert_never(unknown)
+
+    def _is_withdrawn(self, index: int) -> bool:
+        """Whether the attempt that started there never left, because its destination was held."""
+        entry = self._log.entries[index + 1] if index + 1 < len(self._log.entries) else None
+        return isinstance(entry, Annotation) and entry.kind is AnnotationKind.DESTINATION_HOLD
 
     def _attempted(self, recorded: RecordedAttempt) -> Attempted:
         rule = recorded.answered_by
@@ -302,7 +309,12 @@ class Chain:
     def _annotated(self, annotation: Annotation, following: tuple[Entry, ...]) -> Iterator[Reason]:
         at_ms, name = annotation.at_ms, annotation.name
         match annotation.kind:
-            case AnnotationKind.QUEUE_HOLD | AnnotationKind.KEY_HOLD | AnnotationKind.GLOBAL_HOLD:
+            case (
+                AnnotationKind.QUEUE_HOLD
+                | AnnotationKind.KEY_HOLD
+                | AnnotationKind.GLOBAL_HOLD
+                | AnnotationKind.DESTINATION_HOLD
+            ):
                 until_ms = _end_of_hold(following)
                 if until_ms is not None:
                     yield _held(annotation, until_ms)

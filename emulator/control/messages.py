@@ -24,7 +24,7 @@ from emulator.control.records import (
 )
 from emulator.core.errors import InvalidInput
 from emulator.core.language.text import excerpt
-from emulator.core.model.messages import CreatedBy, Phase, Progress
+from emulator.core.model.messages import CreatedBy, HeldDestination, Hold, HoldKind, Phase, Progress
 from emulator.core.model.options import Method
 from emulator.core.record import AccountId, DeadLetterId, MessageId
 from emulator.queries.history import (
@@ -119,10 +119,21 @@ class MessagePage(View):
     dropped: Dropped | UnsetType
 
 
+def _hold_text(hold: Hold, destinations: Mapping[str, HeldDestination]) -> str:
+    destination = destinations.get(hold.name) if hold.kind is HoldKind.DESTINATION else None
+    return held_by(hold.kind, hold.name, hold.reason) if destination is None else destination.why
+
+
 def _listed(
-    recorded: MessageProgress, progress: Progress | None, letters: Mapping[MessageId, DeadLetterId]
+    recorded: MessageProgress,
+    progress: Progress | None,
+    letters: Mapping[MessageId, DeadLetterId],
+    destinations: Mapping[str, HeldDestination],
 ) -> ListedMessage:
-    """A message, its state, and how its last attempt went; `progress` is None for one that has ended."""
+    """A message, its state, and how its last attempt went; `progress` is None for one that has ended.
+
+    `destinations` are those that are held.
+    """
     message, last = recorded.message, recorded.last
     phase = recorded.ended if progress is None else progress.phase
     assert phase is not None
@@ -140,7 +151,7 @@ def _listed(
         max_attempts=message.policy.max_retries + 1,
         cancel_requested=progress is not None and progress.dispatch.cancel_requested,
         next_ms=progress.due_ms if progress is not None and is_timed else None,
-        waits=None if hold is None else held_by(hold.kind, hold.name, hold.reason),
+        waits=None if hold is None else _hold_text(hold, destinations),
         ended_ms=recorded.ended_ms,
         last_status=None if response is None else response.status,
         last_error=None if outcome is None else outcome.error,
@@ -161,9 +172,10 @@ async def list_messages(call: ControlCall) -> MessagePage:
         for owner in call.world.state.accounts.values()
         for letter in owner.dead_letters.values()
     }
+    destinations = call.world.state.held_destinations
     found = (
         # History is the later of the two.
-        _listed(each, at.live[each.message.message_id] if each.ended is None else None, letters)
+        _listed(each, at.live[each.message.message_id] if each.ended is None else None, letters, destinations)
         for each in page.items
     )
     return MessagePage(messages=tuple(found), cursor=page.cursor, dropped=dropped_view(call.world.history.dropped))

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Status, Text, View, WholeNumber
-from emulator.control.waiting import MAX_HOLDERS
+from emulator.control.waiting import MAX_HOLDERS, WaitListKind
 from emulator.core.model.messages import CreatedBy, HoldReason, Phase, Via
 from emulator.core.record import AccountId, DeadLetterId, MessageId, RuleId
 from emulator.core.rules.retries import RetryReason
@@ -92,9 +92,10 @@ class HeldBack(Reason):
     """The message was due and waited, or still does."""
 
     kind: Literal["held"] = "held"
-    line: Literal["queue", "flow_control", "global"]  #: What held the message.
-    name: str | None  #: The name of the queue, or the key; null for the global parallelism.
-    reason: HoldReason  #: Why: a pause, or parallelism or a rate that is used up.
+    line: WaitListKind  #: What held the message.
+    #: The name of the queue, the key, or the destination's scheme, host and port; null for the global parallelism.
+    name: str | None
+    reason: HoldReason  #: Why: a pause, parallelism or a rate that is used up, or a loop of the destination.
     until: Instant | None = TWIN  #: When the reason ended, or will end; null while it has no end.
     until_ms: InstantMs | None
     position: PositiveNumber | None = None  #: Its place in the wait list, from 1; null if it has left it.

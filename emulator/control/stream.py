@@ -28,6 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from emulator.api.endpoint import DISCONNECT
 from emulator.control.call import OWN_QUERY, ControlCall, ControlRoute
+from emulator.control.clock import HeldDestination, held_view
 from emulator.control.deliveries import Url, brief_view, delivery_view
 from emulator.control.records import (
     TWIN,
@@ -151,13 +152,15 @@ class StreamedEvent(View):
 
 
 class StreamedClock(View, rename={"from_": "from"}):
-    """The virtual time, and from where it was moved."""
+    """The virtual time, from where it was moved, and which destinations are held. Sent when one of these changes."""
 
     now: Instant = TWIN
     now_ms: InstantMs
     rate: Rate
     from_: Instant | None = TWIN  #: From where it was moved; null if it was not.
     from_ms: InstantMs | None
+    #: Destinations to which nothing leaves, as they publish to themselves; only there if there is one.
+    held: tuple[HeldDestination, ...] | UnsetType
 
 
 class StreamedFiring(View):
@@ -365,7 +368,8 @@ class _Follower:
             self._sent_refused = call.seq
             await emit(written(Kind.REFUSED, refused_call_view(call), self._position))
         if move is not None:
-            clock = StreamedClock(now_ms=move.now_ms, rate=rate_view(move.rate), from_ms=move.from_ms)
+            held = held_view(tuple(self._world.state.held_destinations.values()))
+            clock = StreamedClock(now_ms=move.now_ms, rate=rate_view(move.rate), from_ms=move.from_ms, held=held)
             await emit(written(Kind.CLOCK, clock, self._position))
         return is_burst
 

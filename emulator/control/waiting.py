@@ -10,7 +10,7 @@ from typing import Annotated, Literal, assert_never
 from msgspec import UNSET, Meta, UnsetType
 
 from emulator.control.records import TWIN, Instant, InstantMs, PositiveNumber, Text, View, of_message
-from emulator.core.model.messages import HoldKind, HoldReason, Phase, Progress
+from emulator.core.model.messages import HeldDestination, HoldKind, HoldReason, Phase, Progress
 from emulator.core.model.resources import FlowState
 from emulator.core.record import AccountId, MessageId, Record
 from emulator.core.rules.attempts import reason_to_hold
@@ -24,11 +24,14 @@ from emulator.worlds.world import World
 MAX_HOLDERS = 10
 
 
+WaitListKind = Literal["queue", "flow_control", "global", "destination"]
+
+
 class UpcomingWait(View):
     """Something that is due and waits without an instant."""
 
-    #: What it waits for: a `queue`, a key of `flow_control`, the account's `global` parallelism, or the answer
-    #: to an `attempt` that is under way.
+    #: What it waits for: a `queue`, a key of `flow_control`, the account's `global` parallelism, a `destination` that
+    #: is held, or the answer to an `attempt` that is under way.
     kind: str
     why: Text  #: What it waits for, in one line.
     since: Instant = TWIN  #: When it was due, or the attempt left.
@@ -44,9 +47,10 @@ class UpcomingWait(View):
 class Held(UpcomingWait):
     """A due message that waits."""
 
-    kind: Literal["queue", "flow_control", "global"]
-    name: str | None  #: The name of the queue, or the key; null for the global parallelism.
-    reason: HoldReason  #: Why: a pause, or parallelism or a rate that is used up.
+    kind: WaitListKind
+    #: The name of the queue, the key, or the destination's scheme, host and port; null for the global parallelism.
+    name: str | None
+    reason: HoldReason  #: Why: a pause, parallelism or a rate that is used up, or a loop of the destination.
     position: PositiveNumber  #: Its place in the wait list, from 1.
     length: PositiveNumber  #: How long the wait list is.
     #: The first messages that have what it waits for.
@@ -63,10 +67,11 @@ class UnderWay(UpcomingWait):
 
 
 # What holds a message, as JSON names it.
-WAIT_LISTS: Mapping[HoldKind, Literal["queue", "flow_control", "global"]] = {
+WAIT_LISTS: Mapping[HoldKind, WaitListKind] = {
     HoldKind.QUEUE: "queue",
     HoldKind.FLOW_CONTROL: "flow_control",
     HoldKind.GLOBAL: "global",
+    HoldKind.DESTINATION: "destination",
 }
 
 
@@ -104,6 +109,7 @@ class _Line(Record):
     reason: HoldReason = HoldReason.PARALLELISM
     holders: Sequence[MessageId] = ()
     rate_of: FlowState | None = None  # The key whose rate is used up.
+    destination: HeldDestination | None = None  # What is held.
 
 
 def _lines(state: StateView, active: Sequence[Progress]) -> Iterator[_Line]:
@@ -139,6 +145,17 @@ def _lines(state: StateView, active: Sequence[Progress]) -> Iterator[_Line]:
             )
         maximum = owner.account.max_global_parallelism
         yield _Line(kind=HoldKind.GLOBAL, name="", waiting=owner.global_wait_list, maximum=maximum)
+        for origin, waiting in owner.destination_wait_lists.items():
+            destination = state.held_destinations[origin]
+            yield _Line(
+                kind=HoldKind.DESTINATION,
+                name=origin,
+                waiting=waiting,
+                maximum=None,
+                reason=HoldReason.LOOP,
+                holders=(destination.message_id,),
+                destination=destination,
+            )
 
 
 def _under_way(progress: Progress, has_left: bool) -> UnderWay:
@@ -160,15 +177,18 @@ def _held(line: _Line, position: int, progress: Progress) -> Held:
     if flow is not None and flow.rate:
         # When the rate can let the message through, if nothing else is in its way.
         earliest_ms = flow.window_start_ms + (1 + (position - 1) // flow.rate) * flow.period_ms
-    why = waits_for(
-        wait_list_name(line.kind, line.name),
-        line.reason,
-        position=position,
-        maximum=line.maximum,
-        holders=holders,
-        period_ms=None if flow is None else flow.period_ms,
-        earliest_ms=earliest_ms,
-    )
+    if line.destination is not None:
+        why = waits_for_destination(line.destination, message.message_id)
+    else:
+        why = waits_for(
+            wait_list_name(line.kind, line.name),
+            line.reason,
+            position=position,
+            maximum=line.maximum,
+            holders=holders,
+            period_ms=None if flow is None else flow.period_ms,
+            earliest_ms=earliest_ms,
+        )
     return Held(
         kind=WAIT_LISTS[line.kind],
         why=why,
@@ -181,6 +201,12 @@ def _held(line: _Line, position: int, progress: Progress) -> Held:
         holders=holders,
         earliest_ms=earliest_ms,
     )
+
+
+def waits_for_destination(destination: HeldDestination, message_id: MessageId) -> str:
+    """Why a message to a held destination waits, and what ends that."""
+    which = "this message" if message_id == destination.message_id else f"message {destination.message_id}"
+    return f"{destination.why}; until {which} is deleted, or the world is reset"
 
 
 def waits_for(
@@ -201,6 +227,8 @@ def waits_for(
     match reason:
         case HoldReason.PAUSED:
             text = f"{line} is paused"
+        case HoldReason.LOOP:
+            text = f"{line} is held"
         case HoldReason.RATE:
             assert period_ms is not None
             at = "" if earliest_ms is None else f", this one at {iso(earliest_ms)} at the earliest"

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from emulator.api.endpoint import Answer
 from emulator.control.call import WORLD_ONLY, ControlCall, ControlRoute
-from emulator.control.clock import Clock, clock_view, read_rate
+from emulator.control.clock import Clock, HeldDestination, clock_view, held_view, read_rate
 from emulator.control.records import (
     TWIN,
     Count,
@@ -139,6 +139,15 @@ class Health(View):
     #: Worlds whose disk is full (D-282). They continue by themselves once there is room.
     problems: Troubles | UnsetType
     broken: Troubles | UnsetType
+    #: Worlds with destinations to which nothing leaves, as they publish to themselves; only there if there is one.
+    held: tuple[HeldInWorld, ...] | UnsetType
+
+
+class HeldInWorld(View):
+    """The destinations of a world to which nothing leaves."""
+
+    id: WorldId
+    held: tuple[HeldDestination, ...]  #: The destinations.
 
 
 def _troubles(errors: Mapping[str, str]) -> tuple[Trouble, ...] | UnsetType:
@@ -252,6 +261,12 @@ async def get_health(call: ControlCall) -> Response:
         worlds=len(call.worlds),
         problems=_troubles(problems),
         broken=_troubles(broken),
+        held=tuple(
+            HeldInWorld(id=world.id, held=held)
+            for world in call.worlds.all()
+            if (held := held_view(tuple(world.state.held_destinations.values())))
+        )
+        or UNSET,
     )
     return Answer(health, 503 if broken else 200)
 

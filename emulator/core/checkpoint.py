@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from emulator.core.model.messages import DeadLetter, Duplicate, Progress
+from emulator.core.model.messages import DeadLetter, Duplicate, HeldDestination, Progress
 from emulator.core.model.resources import (
     Account,
     DestinationRule,
@@ -77,6 +77,7 @@ class Checkpoint(Record):
     team: tuple[TeamMember, ...] = ()
     event_key: bytes = b""
     duplicates: tuple[Duplicate, ...] = ()
+    held_destinations: tuple[HeldDestination, ...] = ()
 
 
 def capture(state: State) -> Checkpoint:
@@ -95,6 +96,7 @@ def capture(state: State) -> Checkpoint:
         team=state.team,
         event_key=state.event_key,
         duplicates=tuple(state.duplicates.values()),
+        held_destinations=tuple(state.held_destinations.values()),
     )
 
 
@@ -147,6 +149,7 @@ def restore(checkpoint: Checkpoint) -> State:
     state.duplicates = {
         duplicate_subject(each.message.message_id, each.number, each.redelivery): each for each in checkpoint.duplicates
     }
+    state.held_destinations = {held.origin: held for held in checkpoint.held_destinations}
     state.search_indexes = {index.id: index for index in checkpoint.search_indexes}
     state.vector_indexes = {index.id: index for index in checkpoint.vector_indexes}
     state.team = checkpoint.team

@@ -12,6 +12,7 @@ from emulator.core.model.messages import (
     AttemptOutcome,
     BatchReply,
     CreatedBy,
+    LoopCause,
     Message,
     MessageFilter,
     Phase,
@@ -77,6 +78,26 @@ class Redeliver(Command[int]):
 
     message: Message
     number: int
+
+
+class HoldDestination(Command[None]):
+    """Let nothing leave to a destination any more, which did something more than `limit` times at this instant (D-785).
+
+    `message_id` is the message that was one too many, which is due. `withdrawn` are those to the destination whose
+    attempts have started and do not leave now; it may be among them.
+    """
+
+    origin: str
+    limit: int
+    cause: LoopCause
+    message_id: MessageId
+    withdrawn: tuple[MessageId, ...] = ()
+
+
+class ReleaseDestination(Command[None]):
+    """Let the messages leave that wait for a held destination. Nothing happens if it is not held."""
+
+    origin: str
 
 
 # -- messages ---------------------------------------------------------------------------------

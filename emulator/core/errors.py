@@ -112,10 +112,6 @@ class QuotaExceeded(Refused):
         self.daily = daily
 
 
-class InstantExhausted(Refused):
-    """So many attempts started within one instant that the clock would never move on."""
-
-
 class InsufficientStorage(Refused):
     """There is no room on the disk for what was to be kept; nothing has changed."""
 

@@ -185,6 +185,18 @@ class AttemptStarted(MessageStep):
         )
 
 
+class AttemptWithdrawn(MessageStep):
+    """An attempt that had started did not leave after all; a hold of its destination follows at once (D-785)."""
+
+    in_history = False
+    leads = steps(Phase.PENDING, Phase.ACTIVE)
+
+    def apply(self, state: State) -> None:
+        progress = state.messages[self.message_id]
+        _give_slots_back(state, progress)
+        _move_on(state, self, answer=None, holds_key_slot=False)
+
+
 class ResponseDelayed(MessageStep):
     """The outcome is known and a scripted latency holds it back until `due_ms`."""
 
@@ -214,12 +226,7 @@ class AttemptFinished(MessageStep):
         self.next_phase(progress.phase)
         if progress.dispatch.outcome is not None:
             state.timers.disarm(TimerKind.ANSWER, self.message_id)
-        message = progress.message
-        owner = state.accounts[message.account_id]
-        owner.active -= 1
-        if progress.dispatch.holds_key_slot and message.policy.flow_control is not None:
-            flow = owner.flow_keys[message.policy.flow_control.key]
-            change_flow(state, flow, active=flow.active - 1)
+        _give_slots_back(state, progress)
 
 
 class RetryScheduled(MessageStep):
@@ -423,6 +430,16 @@ def _count_use(state: State, answer: ScriptedAnswer) -> None:
             state.rules[rule_id] = replace(rule, used=rule.used + 1)
 
 
+def _give_slots_back(state: State, progress: Progress) -> None:
+    """An attempt is not under way any more: neither for its account nor for its flow control key."""
+    message = progress.message
+    owner = state.accounts[message.account_id]
+    owner.active -= 1
+    if progress.dispatch.holds_key_slot and message.policy.flow_control is not None:
+        flow = owner.flow_keys[message.policy.flow_control.key]
+        change_flow(state, flow, active=flow.active - 1)
+
+
 def _leave_wait_list(state: State, progress: Progress) -> None:
     hold = progress.dispatch.hold
     if hold is None:
@@ -432,6 +449,8 @@ def _leave_wait_list(state: State, progress: Progress) -> None:
     wait_list.leave(progress.message.message_id)
     if hold.kind is HoldKind.FLOW_CONTROL and len(wait_list) == 0:
         state.timers.disarm(TimerKind.RATE_WINDOW, subject_of(owner.account.id, hold.name))
+    elif hold.kind is HoldKind.DESTINATION and len(wait_list) == 0:
+        del owner.destination_wait_lists[hold.name]
 
 
 def _count_on_slot(owner: AccountState, slot: QueueSlot, change: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import asdict, replace
 
-from emulator.core.model.messages import Message, TimerKind
+from emulator.core.model.messages import HeldDestination, Message, TimerKind
 from emulator.core.model.resources import (
     Account,
     DestinationRule,
@@ -283,6 +283,24 @@ class QueueSlotReleased(UnloggedFact):
 
     def apply(self, state: State) -> None:
         state.accounts[self.account_id].queue_slots.get(self.queue, {}).pop(self.message_id, None)
+
+
+class DestinationHeld(UnloggedFact):
+    """Nothing leaves to a destination any more (D-785)."""
+
+    held: HeldDestination
+
+    def apply(self, state: State) -> None:
+        state.held_destinations[self.held.origin] = self.held
+
+
+class DestinationReleased(UnloggedFact):
+    """A destination is held no longer; what waits for it starts next."""
+
+    origin: str
+
+    def apply(self, state: State) -> None:
+        del state.held_destinations[self.origin]
 
 
 class RuleAdded(Fact):

@@ -74,6 +74,8 @@ DECISIONS: Decisions = {
     commands.RecordAttempt: outcomes.record_attempt,
     commands.AbandonAttempts: outcomes.abandon_attempts,
     commands.Redeliver: outcomes.redeliver,
+    commands.HoldDestination: attempts.hold_destination,
+    commands.ReleaseDestination: attempts.release_destination,
     commands.Publish: run_publishing.publish,
     commands.PublishBatch: run_publishing.publish_batch,
     commands.TriggerRuns: run_restarts.trigger_runs,
@@ -144,7 +146,7 @@ class Simulation:
         self._fire_due(produced, at_most)
         return Outcome(reply=reply, facts=produced)
 
-    def continue_instant(self, at_most: int) -> list[Fact]:
+    def continue_instant(self, at_most: int | None) -> list[Fact]:
         """Do more of what is due at the present instant. Raises WorldBroken when a rule failed half-way."""
         produced: list[Fact] = []
         self._fire_due(produced, at_most)

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from emulator.core.errors import NotFound
 from emulator.core.language.cron import CronSchedule
 from emulator.core.language.cron import parse as parse_cron
-from emulator.core.model.messages import DeadLetter, Duplicate, Hold, HoldKind, Message, Progress
+from emulator.core.model.messages import DeadLetter, Duplicate, HeldDestination, Hold, HoldKind, Message, Progress
 from emulator.core.model.options import CallType
 from emulator.core.model.resources import (
     Account,
@@ -88,6 +88,8 @@ class AccountState(Struct, eq=False):
     flow_keys: dict[FlowKey, FlowState] = {}
     flow_wait_lists: dict[FlowKey, WaitList] = {}
     global_wait_list: WaitList = field(default_factory=WaitList)
+    # Per origin that is held, the messages that wait until it is not.
+    destination_wait_lists: dict[str, WaitList] = {}
     # Key -> (message id, end of its window); in order of acceptance, which is the order of expiry.
     deduplications: dict[str, tuple[MessageId, int]] = {}
     dead_letters: dict[DeadLetterId, DeadLetter] = {}
@@ -111,6 +113,8 @@ class AccountState(Struct, eq=False):
                 return self.flow_wait_lists[FlowKey(hold.name)]
             case HoldKind.GLOBAL:
                 return self.global_wait_list
+            case HoldKind.DESTINATION:
+                return self.destination_wait_lists.setdefault(hold.name, WaitList())
 
     def stop_waiting(self, event_id: str, number: int) -> None:
         """A waiter's event has come, its deadline, or the end of its run."""
@@ -149,6 +153,8 @@ class AccountView(Protocol):
     def flow_wait_lists(self) -> Mapping[FlowKey, WaitList]: ...
     @property
     def global_wait_list(self) -> WaitList: ...
+    @property
+    def destination_wait_lists(self) -> Mapping[str, WaitList]: ...
     @property
     def deduplications(self) -> Mapping[str, tuple[MessageId, int]]: ...
     @property
@@ -204,6 +210,8 @@ class StateView(Protocol):
     @property
     def duplicates(self) -> Mapping[str, Duplicate]: ...
     @property
+    def held_destinations(self) -> Mapping[str, HeldDestination]: ...
+    @property
     def accounts(self) -> Mapping[AccountId, AccountView]: ...
     @property
     def search_indexes(self) -> Mapping[IndexId, SearchIndex]: ...
@@ -252,6 +260,8 @@ class State:
         self.rules: dict[RuleId, DestinationRule] = {}
         # Deliveries to be made again, and those under way, by their timers' subjects.
         self.duplicates: dict[str, Duplicate] = {}
+        # By origin, the destinations to which nothing leaves.
+        self.held_destinations: dict[str, HeldDestination] = {}
         self.accounts: dict[AccountId, AccountState] = {account.id: AccountState(account) for account in accounts}
         self.search_indexes: dict[IndexId, SearchIndex] = {}
         # No command changes these two: they are what the world was made with.

@@ -10,7 +10,6 @@ from emulator.core import commands, message_facts, resource_facts
 from emulator.core.errors import Conflict
 from emulator.core.state import Fact
 from emulator.engine.clock import PacedClock
-from emulator.engine.limits import InstantGuard
 from emulator.engine.outbox import DriverPort, Outbox
 from emulator.queries.reports import DEFAULT_MAX_DELIVERIES, AdvanceReport
 from emulator.wire.times import iso
@@ -55,15 +54,14 @@ class Advance:
     """The clock of one world as a call moves it, one call at a time.
 
     Each move returns when nothing is in flight, and what happened on the way is durable then. Raises
-    Conflict during another move or when attempts that left before it do not come back, and
-    InstantExhausted when one instant would never end.
+    Conflict during another move or when attempts that left before it do not come back. A destination
+    that would never let an instant end is held, and the move continues without it.
     """
 
-    def __init__(self, driver: DriverPort, outbox: Outbox, clock: PacedClock, guard: InstantGuard) -> None:
+    def __init__(self, driver: DriverPort, outbox: Outbox, clock: PacedClock) -> None:
         self._driver = driver
         self._outbox = outbox
         self._clock = clock
-        self._guard = guard
         self._move: _Move | None = None
 
     def count(self, produced: Sequence[Fact]) -> None:
@@ -154,7 +152,6 @@ class Advance:
                 self._driver.check()
                 from_ms = self._driver.state.now_ms
                 self._move = _Move(from_ms=from_ms, began_ms=began_ms, max_deliveries=max_deliveries)
-                self._guard.begin()
                 try:
                     yield self._move
                 finally:
@@ -199,4 +196,5 @@ class Advance:
             stopped="max_deliveries" if move.is_cut_short and not reached else move.stopped,
             idle=idle,
             reached=reached,
+            held=tuple(self._driver.state.held_destinations.values()),
         )

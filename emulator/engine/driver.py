@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from emulator.core import commands, message_facts, resource_facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.model.messages import Attempt, Duplicate, Phase, Progress
+from emulator.core.model.messages import Attempt, Duplicate, HeldDestination, Phase, Progress
 from emulator.core.simulation import Simulation
 from emulator.core.state import Fact, StateView, delivered_message, duplicate_subject, is_called_off
 from emulator.engine.advance import Advance
 from emulator.engine.clock import PacedClock
-from emulator.engine.limits import InstantGuard, Limits
+from emulator.engine.limits import Limits, Loop, LoopGuard
 from emulator.engine.outbox import Outbox, Transport
 
 logger = logging.getLogger(__name__)
@@ -57,8 +57,9 @@ class Driver:
         observe: Callable[[StateView, Sequence[Fact]], None] | None = None,
         stopped: Callable[[str, BaseException | None], None] | None = None,
         slipped: Callable[[], None] | None = None,
+        held: Callable[[HeldDestination], None] = lambda destination: None,
     ) -> None:
-        """`observe` is called with all facts, `slipped` when the clock has lost time."""
+        """`observe` is called with all facts, `slipped` when the clock has lost time, `held` with the end of a loop."""
         limits = limits or Limits()
         self._simulation = simulation
         self.state = simulation.state
@@ -67,13 +68,14 @@ class Driver:
         self._observe = observe
         self._stopped = stopped or _log_stop
         self._slipped = slipped
+        self._held = held
         # Held while the clock catches up: what is due is done once, by the first caller.
         self._catching_up = asyncio.Lock()
         self._slip_after_ms = limits.slip_after_ms
         self._crowded_s = limits.crowded_s
-        self._guard = InstantGuard(limits.max_attempts_per_instant, simulation.state)
-        self.outbox = Outbox(self, transport, clock, self._guard, limits)
-        self.advance = Advance(self, self.outbox, clock, self._guard)
+        self._guard = LoopGuard(limits.max_attempts_per_instant)
+        self.outbox = Outbox(self, transport, clock, limits)
+        self.advance = Advance(self, self.outbox, clock)
         self._steps = 0
         self._broken: WorldBroken | None = None
         self.is_closed = False
@@ -117,13 +119,59 @@ class Driver:
         self.check()
         # While time moves, the advance does the rest of the instant.
         at_most = _TIMERS_AT_ONCE if self.is_advancing or self.is_catching_up else None
+        is_watched = self._may_continue_loop(command)
         try:
-            outcome = self._simulation.handle(command, at_most)
+            outcome = self._simulation.handle(command, 0 if is_watched else at_most)
+            if is_watched:
+                # Before anything starts: a message too many does not.
+                self._hold_loops(command, outcome.facts)
+                outcome.facts.extend(self._simulation.continue_instant(at_most))
         except WorldBroken as error:
             self.stop(str(error), error)
             raise
         self._journal_facts(outcome.facts)
         return outcome.reply
+
+    # -- loops ------------------------------------------------------------------------------
+
+    def _may_continue_loop(self, command: Command[R]) -> bool:
+        """Whether an attempt in flight may have caused the messages that a command creates."""
+        kind = type(command)
+        if kind is commands.RecordAttempt:
+            assert isinstance(command, commands.RecordAttempt)
+            return self._guard.has_chain(command.message_id)
+        return bool(self.outbox.left) and kind is not commands.AdvanceClock
+
+    def _hold_loops(self, command: Command[R], produced: list[Fact]) -> None:
+        """Count the messages that a command has created, and add the facts that hold what has become a loop."""
+        advancing = self.is_advancing
+        created = [fact.message for fact in produced if isinstance(fact, message_facts.MessageCreated)]
+        for message in created:
+            if message.not_before_ms > self.state.now_ms:
+                continue  # Time passes before it leaves.
+            if isinstance(command, commands.RecordAttempt):
+                loop = self._guard.followed(message, command.message_id, advancing=advancing)
+            else:
+                loop = self._guard.published(message, self.outbox.left, advancing=advancing)
+            if loop is not None:
+                produced += self._hold(loop)
+        if isinstance(command, commands.RecordAttempt) and command.message_id not in self.state.messages:
+            self._guard.forget(command.message_id)
+
+    def _hold(self, loop: Loop) -> list[Fact]:
+        """Let nothing leave to a destination any more. The facts are still to be journaled."""
+        if loop.origin in self.state.held_destinations:
+            return []
+        hold = commands.HoldDestination(
+            origin=loop.origin,
+            limit=loop.limit,
+            cause=loop.cause,
+            message_id=loop.message_id,
+            withdrawn=self.outbox.withdraw(loop.origin, loop.message_id),
+        )
+        produced = self._simulation.handle(hold, 0).facts
+        self._held(self.state.held_destinations[loop.origin])
+        return produced
 
     async def finish_instant(self) -> None:
         """Do what `handle` left of the present instant, and let other tasks have a turn in between."""
@@ -150,17 +198,23 @@ class Driver:
     def _start_attempts(self, produced: Sequence[Fact]) -> None:
         """The state has applied all of `produced` by now."""
         self.advance.count(produced)
+        loop: Loop | None = None
         for fact in produced:
             kind = type(fact)
             if kind is message_facts.AttemptStarted:
                 assert isinstance(fact, message_facts.AttemptStarted)
-                self.outbox.add(self._attempt(self.state.messages[fact.message_id]))
+                attempt = self._attempt(self.state.messages[fact.message_id])
+                self.outbox.add(attempt)
+                loop = self._guard.retried(attempt.message, attempt.number) or loop
             elif kind is resource_facts.ClockMoved:
-                self._guard.begin()
+                is_moved = self._clock.is_frozen or self.is_advancing
+                self._guard.move_to(self.state.now_ms, by_itself=not is_moved)
             elif kind is message_facts.DuplicateStarted:
                 assert isinstance(fact, message_facts.DuplicateStarted)
                 subject = duplicate_subject(fact.message_id, fact.number, fact.redelivery)
                 self.outbox.add(self._duplicate(self.state.duplicates[subject]))
+        if loop is not None:
+            self._journal_facts(self._hold(loop))
 
     def _attempt(self, progress: Progress) -> Attempt:
         """The attempt that is under way for a message."""
@@ -231,7 +285,7 @@ class Driver:
             raise
 
     async def settle(self) -> None:
-        """Return when nothing is in flight. Raises InstantExhausted when that would never be."""
+        """Return when nothing is in flight."""
         await self.outbox.wait_until_quiet()
 
     # -- time that passes by itself ---------------------------------------------------------
@@ -327,7 +381,8 @@ class Driver:
     def resume(self) -> None:
         """After a restart: attempts that were under way are made again (at least once).
 
-        Those of canceled messages are not: these messages end (D-780).
+        Those of canceled messages are not: these messages end (D-780). Destinations that were held by another
+        maximum are held no longer (D-786).
         """
         under_way = [
             progress
@@ -343,6 +398,9 @@ class Driver:
         if len(again) < len(under_way):
             # After the others: what it lets start started later than they did.
             self.handle(commands.AbandonAttempts())
+        for held in tuple(self.state.held_destinations.values()):
+            if held.limit not in self._guard.limits:
+                self.handle(commands.ReleaseDestination(origin=held.origin))
         self.outbox.pump()
 
     async def close(self, grace_s: float = 0.5) -> int:

@@ -1,14 +1,17 @@
-"""How much one world does at once, and how long it waits; the guard of the instant."""
+"""How much one world does at once, and how long it waits; the guard against loops."""
 
 from __future__ import annotations
 
-from emulator.core.errors import InstantExhausted
-from emulator.core.model.messages import Attempt
-from emulator.core.record import Record
-from emulator.core.state import StateView
+from collections import Counter
+from collections.abc import Mapping
+
+from emulator.core.model.messages import LoopCause, Message, destination_origin
+from emulator.core.record import MessageId, Record
 
 # More retries than any plan of the service has. An account that was given more may retry one message without end.
 _MANY_RETRIES = 1000
+# So many times the maximum may be published in all during an advance.
+_TIMES_IN_ALL = 10
 
 
 class Limits(Record):
@@ -20,7 +23,7 @@ class Limits(Record):
     """
 
     concurrency: int | None = None
-    max_attempts_per_instant: int = 10_000
+    max_attempts_per_instant: int = 1_000
     # How long a call in a frozen world waits for the deliveries it caused. The caller may be the
     # receiver, with one thread, and then cannot answer before its call returns.
     settle_s: float = 1.0
@@ -42,47 +45,113 @@ class Limits(Record):
     stalled_s: float = 30.0
 
 
-class InstantGuard:
-    """Counts the attempts at one instant that may be part of a loop; `most` of them may start.
+# With so many destinations in one chain, the first ones are no longer counted.
+_MOST_OF_CHAIN = 64
 
-    Without it, a message that republishes itself without delay would stop the clock.
-    Counted are attempts of messages that were published after the instant began, and attempts of a
-    message beyond a great many retries. Without an advance anybody may publish any number of
-    messages, so new messages are then counted once for each round of the outbox, which is as long as
-    what is in flight when it begins: a message that republishes itself makes rounds of one or two attempts.
+
+class Loop(Record):
+    """A destination that has done something more than `limit` times at this instant, the last time `message_id`."""
+
+    origin: str
+    limit: int
+    cause: LoopCause
+    message_id: MessageId
+
+
+class LoopGuard:
+    """Finds destinations that publish to themselves without end at one instant (D-785).
+
+    A request does not say which attempt it comes from, so a message counts as caused by an attempt that
+    is in flight when it is published: the oldest to its own destination, and if there is none the oldest
+    of all. A callback is caused by the attempt it reports. A message with a cause continues the chain of
+    that, in which the messages to each destination are counted. So what counts is how long a series of
+    causes is, not how many messages there are: what a test publishes side by side makes many short chains,
+    what a handler publishes for each of its users makes one of two, and a loop makes a long one. A message
+    that is published while nothing is in flight begins a chain.
+
+    A loop is more than `most` messages to one destination in one chain. Loops that double are long before
+    they are deep; an advance, in which few attempts are in flight at once, ends them at ten times as many
+    messages that were at least the second to their destination in their chain. The calls of a workflow run
+    continue a chain and do not count: a run has a maximum of steps (D-561).
+
+    In a frozen world and during an advance an instant is one of the virtual clock, else a second of it.
     """
 
-    def __init__(self, most: int, state: StateView) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._state = state
-        self._messages_before = 0
-        self._left_of_round = 0
-        self._counted = 0
-        # Set when the limit was reached in the background: nothing leaves until the next `begin`.
-        self.refusal: InstantExhausted | None = None
+        self._instant: tuple[bool, int] = (False, 0)
+        # Per message with a cause, how many of its chain went to each destination.
+        self._chains: dict[MessageId, Mapping[str, int]] = {}
+        # The destinations whose attempts may have published: only they can close a circle.
+        self._publishers: set[str] = set()
+        # By destination: messages of advances that continue a chain; retries beyond a great many.
+        self._continuing: Counter[str] = Counter()
+        self._retried: Counter[str] = Counter()
 
-    def begin(self) -> None:
-        """An instant begins, or something starts after nothing was in flight. Messages of before are not counted."""
-        self._messages_before = self._state.counters.messages
-        self._left_of_round = 0
-        self._counted = 0
-        self.refusal = None
+    @property
+    def limits(self) -> tuple[int, int]:
+        """More than one of these at one instant are a loop."""
+        return self._most, _TIMES_IN_ALL * self._most
 
-    def count(self, attempt: Attempt, *, in_flight: int, advancing: bool) -> None:
-        """Count an attempt that is to leave, one of `in_flight` that have not come back.
+    def has_chain(self, message_id: MessageId) -> bool:
+        """Whether what the message causes continues a chain."""
+        return message_id in self._chains
 
-        Raises InstantExhausted at the limit; the attempt is not counted then.
-        """
-        message = attempt.message
-        # A callback is caused by an attempt and causes no further one.
-        is_new = message.number > self._messages_before and message.source.source_message_id is None
-        is_retried = attempt.number > _MANY_RETRIES
-        counts = is_retried or (is_new and (advancing or self._left_of_round <= 1))
-        if counts and self._counted >= self._most:
-            question = "is a message retried" if is_retried else "does it publish to itself"
-            raise InstantExhausted(
-                f"more than {self._most} attempts started at the instant {self._state.now_ms}, the last to "
-                f"{message.url}: {question} without a delay? (--max-attempts-per-instant)"
-            )
-        self._counted += counts
-        self._left_of_round = in_flight if self._left_of_round <= 1 else self._left_of_round - 1
+    def move_to(self, now_ms: int, *, by_itself: bool) -> None:
+        """The clock has moved, perhaps by itself: at another instant everything is counted anew."""
+        instant = (by_itself, now_ms // 1000 if by_itself else now_ms)
+        if instant != self._instant:
+            self._instant = instant
+            self._chains.clear()
+            self._publishers.clear()
+            self._continuing.clear()
+            self._retried.clear()
+
+    def forget(self, message_id: MessageId) -> None:
+        """A message has ended."""
+        self._chains.pop(message_id, None)
+
+    def published(
+        self, message: Message, in_flight: Mapping[str, Mapping[object, Message]], *, advancing: bool
+    ) -> Loop | None:
+        """A call has created a message; `in_flight` has the messages of attempts, by destination, oldest first."""
+        messages = in_flight.get(destination_origin(message.url)) or next(iter(in_flight.values()))
+        cause = next(iter(messages.values()))
+        publisher = destination_origin(cause.url)
+        self._publishers.add(publisher)
+        chain = self._chains.get(cause.message_id) or {publisher: 0}
+        return self._continue(message, chain, advancing=advancing)
+
+    def followed(self, message: Message, cause_id: MessageId, *, advancing: bool) -> Loop | None:
+        """The outcome of a message that has a chain has created one: a callback, or the next call of a run."""
+        return self._continue(message, self._chains[cause_id], advancing=advancing)
+
+    def retried(self, message: Message, number: int) -> Loop | None:
+        """Attempt `number` of a message has started."""
+        if number <= _MANY_RETRIES:
+            return None
+        origin = destination_origin(message.url)
+        self._retried[origin] += 1
+        if self._retried[origin] <= self._most:
+            return None
+        return Loop(origin=origin, limit=self._most, cause=LoopCause.RETRIED, message_id=message.message_id)
+
+    def _continue(self, message: Message, chain: Mapping[str, int], *, advancing: bool) -> Loop | None:
+        origin = destination_origin(message.url)
+        is_call_of_run = message.run is not None and not message.run.is_init
+        if is_call_of_run or origin not in self._publishers:
+            self._chains[message.message_id] = chain
+            return None
+        count = chain[origin] + 1 if origin in chain else 0
+        if len(chain) >= _MOST_OF_CHAIN:
+            chain = {}
+        self._chains[message.message_id] = {**chain, origin: count}
+        limit = self._most
+        if count <= limit:
+            if not advancing or count <= 1:
+                return None
+            self._continuing[origin] += 1
+            limit *= _TIMES_IN_ALL
+            if self._continuing[origin] <= limit:
+                return None
+        return Loop(origin=origin, limit=limit, cause=LoopCause.PUBLISHED, message_id=message.message_id)

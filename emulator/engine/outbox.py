@@ -14,24 +14,27 @@ import contextlib
 import errno
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from emulator.core.commands import Command, RecordAttempt
-from emulator.core.errors import Conflict, InstantExhausted
+from emulator.core.errors import Conflict
 from emulator.core.model.messages import (
     NOT_SENT,
     OUTCOME_UNKNOWN,
     Attempt,
     AttemptOutcome,
+    Message,
     Via,
     abandoned_attempt,
+    destination_origin,
 )
+from emulator.core.record import MessageId
 from emulator.core.state import StateView
 from emulator.delivery.transport import Inside, Leaves, Route
 from emulator.engine.clock import PacedClock
-from emulator.engine.limits import InstantGuard, Limits
+from emulator.engine.limits import Limits
 from emulator.queries.history import waiting_for_slots
 
 logger = logging.getLogger(__name__)
@@ -94,13 +97,10 @@ class _Entry:
 class Outbox:
     """Performs the attempts of one world: each is routed, made durable, sent if it has to leave, and recorded."""
 
-    def __init__(
-        self, driver: DriverPort, transport: Transport, clock: PacedClock, guard: InstantGuard, limits: Limits
-    ) -> None:
+    def __init__(self, driver: DriverPort, transport: Transport, clock: PacedClock, limits: Limits) -> None:
         self._driver = driver
         self._transport = transport
         self._clock = clock
-        self._guard = guard
         self._limits = limits
         # The room of each origin in a running world, as long as an attempt has a place in it or waits for one.
         self.origin_limits: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -111,6 +111,8 @@ class Outbox:
         self.in_flight = 0
         # Those among them that have not left.
         self._not_left: set[_Entry] = set()
+        # Those that have left, and their messages, by destination, oldest first.
+        self._left: dict[str, dict[object, Message]] = {}
         # Set when nothing is in flight, or when that will never be.
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -155,18 +157,21 @@ class Outbox:
         # Those are what is counted as under way (D-537).
         return self.in_flight - len(self._not_left)
 
+    @property
+    def left(self) -> Mapping[str, Mapping[object, Message]]:
+        """The messages of the attempts that have left and are not recorded, by destination, oldest first."""
+        return self._left
+
     def waiting_to_leave(self) -> Iterator[Attempt]:
         """The attempts that have started and have not left, in no order."""
         return (entry.attempt for entry in self._not_left)
 
     async def wait_until_quiet(self) -> None:
-        """Return when nothing is in flight. Raises InstantExhausted, Conflict or WorldBroken if that cannot be."""
+        """Return when nothing is in flight. Raises Conflict or WorldBroken if that cannot be."""
         while self.in_flight:
             self._driver.check()
             if self._is_stopped:
                 raise Conflict("this world is being reset or removed")
-            if self._guard.refusal is not None:
-                raise InstantExhausted(self._guard.refusal.text)
             self.pump()
             await self._quiet.wait()
 
@@ -191,17 +196,38 @@ class Outbox:
 
     def add(self, attempt: Attempt) -> None:
         """Take in an attempt that has started. `pump` or an advance lets it leave."""
-        if self.in_flight == 0:
-            self._guard.begin()
         entry = _Entry(attempt)
         self._waiting.append(entry)
         self._not_left.add(entry)
         self.in_flight += 1
         self._quiet.clear()
 
+    def withdraw(self, origin: str, message_id: MessageId) -> tuple[MessageId, ...]:
+        """Give back the attempts to a destination that wait to leave; their messages.
+
+        Not those that a rule answers, but for that of `message_id`: no application publishes on their account. Nor
+        duplicates, which are few, nor what was canceled, which ends without leaving.
+        """
+        withdrawn = [
+            entry
+            for entry in self._waiting
+            if destination_origin(entry.attempt.message.url) == origin
+            and not (entry.attempt.is_duplicate or entry.attempt.redelivery)
+            and not self._driver.is_called_off(entry.attempt, was_cut_off=entry.was_cut_off)
+            and (entry.attempt.answer is None or entry.attempt.message.message_id == message_id)
+        ]
+        if withdrawn:
+            gone = set(withdrawn)
+            self._waiting = deque(entry for entry in self._waiting if entry not in gone)
+            self._not_left -= gone
+            self.in_flight -= len(gone)
+            if self.in_flight == 0:
+                self._quiet.set()
+        return tuple(entry.attempt.message.message_id for entry in withdrawn)
+
     def answer_inside(self) -> None:
         """Answer attempts that need no network at once, as long as they are first in line."""
-        if self.is_held or self._is_draining or self._guard.refusal is not None:
+        if self.is_held or self._is_draining:
             return
         for _ in range(_INSIDE_PER_CALL):
             if not self._waiting or (self._under_way and self._clock.is_frozen):
@@ -225,15 +251,14 @@ class Outbox:
             # The drain waits for the first of its window. When that is empty, it continues by itself.
             if self._background:
                 self._fill(self._background, self._may_leave, self._limits.concurrency or _IN_REAL_TIME)
-        elif self._guard.refusal is None:
+        else:
             self._is_draining = True
             self._spawn(self._drain_in_background())
 
     async def drain(self, may_start: Callable[[int], bool]) -> None:
         """Perform what waits, outcomes recorded in start order, until nothing is left or may start.
 
-        `may_start` is asked before each attempt, with the number under way. Raises InstantExhausted
-        when one instant takes more attempts than it may.
+        `may_start` is asked before each attempt, with the number under way.
         """
         await self._drain(deque(), may_start, self._limits.concurrency or 1)
 
@@ -246,12 +271,13 @@ class Outbox:
                 self._record(entry, outcome)
                 await self._driver.yield_to_loop()
         finally:
-            # After a refusal or a cancellation, what was not recorded is attempted again.
+            # After a cancellation, what was not recorded is attempted again.
             for entry in reversed(window):
                 if isinstance(entry.route, Leaves) and isinstance(entry.sending, asyncio.Task):
                     entry.sending.cancel()
                     # asyncio would log an exception that was never retrieved.
                     entry.sending.add_done_callback(lambda task: task.cancelled() or task.exception())
+                self._has_come_back(entry)
                 again = _Entry(entry.attempt, was_cut_off=entry.was_cut_off or entry not in self._not_left)
                 self._waiting.appendleft(again)
                 self._not_left.discard(entry)
@@ -264,13 +290,6 @@ class Outbox:
             entry = self._waiting[0]
             if window and not self._may_share(entry):
                 break
-            try:
-                in_flight = len(self._waiting) + len(window)
-                self._guard.count(entry.attempt, in_flight=in_flight, advancing=self.is_held)
-            except InstantExhausted:
-                if window:
-                    break  # Their outcomes are recorded first.
-                raise
             self._waiting.popleft()
             window.append(entry)
             route = self._route(entry)
@@ -295,11 +314,6 @@ class Outbox:
         """Let what is due in a frozen world leave, until an advance takes over."""
         try:
             await self._drain(self._background, self._may_leave, self._limits.concurrency or _IN_REAL_TIME)
-        except InstantExhausted as refusal:
-            # Nothing leaves until the clock moves or somebody asks for an advance.
-            self._guard.refusal = refusal
-            self._quiet.set()
-            logger.error("%s", refusal.text)
         finally:
             self._is_draining = False
         await self._driver.commit()
@@ -353,6 +367,8 @@ class Outbox:
         if self._driver.is_called_off(entry.attempt, was_cut_off=entry.was_cut_off):
             return _abandoned(entry)
         self._not_left.discard(entry)
+        message = entry.attempt.message
+        self._left.setdefault(destination_origin(message.url), {})[entry] = message
         try:
             # Only now: of all that wait to leave, few hold the long list that a call of a run delivers.
             return await self._transport.send(self._driver.completed(entry.attempt), route)
@@ -373,10 +389,20 @@ class Outbox:
             )
         finally:
             self._not_left.discard(entry)
+            self._has_come_back(entry)
             self.in_flight -= 1
             self._came_back.set()
             if self.in_flight == 0:
                 self._quiet.set()
+
+    def _has_come_back(self, entry: _Entry) -> None:
+        """An attempt that may have left has an outcome, or never will."""
+        origin = destination_origin(entry.attempt.message.url)
+        entries = self._left.get(origin)
+        if entries is not None and entry in entries:
+            del entries[entry]
+            if not entries:
+                del self._left[origin]
 
     # -- being held, and the end ------------------------------------------------------------
 

@@ -154,13 +154,14 @@ export function clockBar({ store, canAct, act, keys, goToWorld }) {
     await readClock(store);
   }
 
-  /** What the bar says of the connection, and of originals; nothing as long as the world is followed as it is. */
-  const trouble = ({ connection: reached, refusal, world, originals }) =>
+  /** What the bar says of the connection, of held destinations and of originals; nothing if all is as usual. */
+  const trouble = ({ connection: reached, refusal, world, clock, originals }) =>
     ({
       lost: "▲ connection lost",
       missing: `▲ there is no world ${world}`,
       broken: `▲ ${refusal}`,
     })[reached] ??
+    (clock?.held && `▲ ${clock.held.map(({ why }) => why).join("; ")}`) ??
     (originals && "▲ originals are shown: the emulator's own help");
 
   const link =

@@ -83,7 +83,8 @@ const CHANGES = {
   connection: (state, { value, refusal = null }) =>
     value === state.connection && refusal === state.refusal ? null : { connection: value, refusal },
   clock: (state, { clock, at = performance.now() }) => ({
-    clock: { ...state.clock, ...clock },
+    // What is absent from an answer is so no more.
+    clock: { ...state.clock, held: undefined, ...clock },
     readAt: at,
   }),
   credentials: (state, { credentials }) => ({ credentials }),

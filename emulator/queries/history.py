@@ -58,6 +58,7 @@ class AnnotationKind(StrEnum):
     QUEUE_HOLD = "queue_hold"  # it waits for a queue (its name)
     KEY_HOLD = "key_hold"  # it waits for a flow control key (the key)
     GLOBAL_HOLD = "global_hold"  # it waits for the account's parallelism
+    DESTINATION_HOLD = "destination_hold"  # its destination is held (the origin of that)
     CALLBACK = "callback"  # it caused a callback (the callback's message id)
     FAILURE_CALLBACK = "failure_callback"  # and a failure callback (its message id)
     DEAD_LETTER = "dead_letter"  # it became a dead letter (its id)
@@ -71,6 +72,7 @@ HOLDS = {
     HoldKind.QUEUE: AnnotationKind.QUEUE_HOLD,
     HoldKind.FLOW_CONTROL: AnnotationKind.KEY_HOLD,
     HoldKind.GLOBAL: AnnotationKind.GLOBAL_HOLD,
+    HoldKind.DESTINATION: AnnotationKind.DESTINATION_HOLD,
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
+from emulator.core.model.messages import HeldDestination
 from emulator.core.record import AccountId, AsDatetime, Record
 
 DEFAULT_MAX_DELIVERIES = 1_000_000
@@ -17,10 +18,11 @@ DEFAULT_HORIZON_MS = 30 * 86_400_000
 class ClockStatus(Record):
     """The state of a clock. `rate` 0 is frozen, 1 real time; `pending` counts live messages.
 
-    `slipped_ms` is the virtual time that the clock has lost since its rate was set.
+    `slipped_ms` is the virtual time that the clock has lost since its rate was set. `held` are the destinations
+    to which nothing leaves.
     """
 
-    # D-300.
+    # D-300, D-785.
 
     now_ms: int
     rate: float
@@ -28,6 +30,7 @@ class ClockStatus(Record):
     pending: int
     in_flight: int
     slipped_ms: int = 0
+    held: tuple[HeldDestination, ...] = ()
 
     now = AsDatetime[datetime]("now_ms")
     next_due = AsDatetime[datetime | None]("next_due_ms")
@@ -56,7 +59,8 @@ class UntilCondition(Record):
 class AdvanceReport(Record):
     """What a clock advance did. `stopped` names what ended it early; `idle` is the answer of a drain only.
 
-    `reached` is that of an advance until a condition only: whether it is so.
+    `reached` is that of an advance until a condition only: whether it is so. `held` are the destinations to
+    which nothing leaves at its end.
     """
 
     from_ms: int
@@ -70,6 +74,7 @@ class AdvanceReport(Record):
     stopped: str | None
     idle: bool | None
     reached: bool | None = None
+    held: tuple[HeldDestination, ...] = ()
 
     from_ = AsDatetime[datetime]("from_ms")
     to = AsDatetime[datetime]("to_ms")

@@ -120,7 +120,11 @@ class Settings:
         most=10_000,
     )
     max_attempts_per_instant: int = _setting(
-        10_000, "Stops a message that keeps republishing itself without delay.", least=1, most=10**9
+        1_000,
+        "Hold a destination that publishes to itself more than so many times in a row at one instant; everything "
+        "else continues.",
+        least=1,
+        most=10**9,
     )
     settle: str = _setting(
         "15s",

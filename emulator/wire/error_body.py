@@ -9,7 +9,6 @@ from __future__ import annotations
 from emulator.core.errors import (
     Conflict,
     Forbidden,
-    InstantExhausted,
     InsufficientStorage,
     InvalidInput,
     InvalidRunMessage,
@@ -38,7 +37,6 @@ _STATUSES: dict[type[Refused], int] = {
     NotInstalled: 404,
     NotAcceptable: 406,
     Conflict: 409,
-    InstantExhausted: 409,
     LimitReached: 412,
     OverLimit: 412,
     InvalidRunMessage: 412,

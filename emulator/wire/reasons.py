@@ -243,6 +243,8 @@ def wait_list_name(kind: HoldKind, name: str) -> str:
             return f"flow control key {name}"
         case HoldKind.GLOBAL:
             return "the account's global parallelism"
+        case HoldKind.DESTINATION:
+            return f"destination {name}"
         case unknown:
             assert_never(unknown)
 

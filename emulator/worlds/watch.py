@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from emulator.core.record import Record
-from emulator.core.resource_facts import ClockMoved, ScheduleFired
+from emulator.core.resource_facts import ClockMoved, DestinationHeld, DestinationReleased, ScheduleFired
 from emulator.core.state import Fact
 
 # A slow watcher gets at most this many refused firings at once, so that memory stays bounded.
@@ -22,7 +22,8 @@ _MOST_REFUSED = 1_000
 class ClockMove(Record):
     """Where the clock stands and its rate; `from_ms` is where it was moved from, None if it was not.
 
-    Time that passes by itself is no move (D-223).
+    Time that passes by itself is no move (D-223). There is one without `from_ms` when a destination is held, or no
+    longer.
     """
 
     from_ms: int | None
@@ -39,21 +40,27 @@ class Watch:
         self._now_ms = 0
         self._rate = 0.0
         self._moved_from_ms: int | None = None
+        self._holds_changed = False
 
     def start(self, now_ms: int, rate: float) -> ClockMove:
         """Where the clock stands; moves are reported from here on. Call again after a reset of the world."""
         self._now_ms, self._rate, self._moved_from_ms = now_ms, rate, None
+        self._holds_changed = False
         self._refused.clear()
         return ClockMove(from_ms=None, now_ms=now_ms, rate=rate)
 
-    def notice(self, now_ms: int, refused: Sequence[ScheduleFired] = (), *, is_moving: bool) -> None:
+    def notice(
+        self, now_ms: int, refused: Sequence[ScheduleFired] = (), *, is_moving: bool, holds_changed: bool = False
+    ) -> None:
         """Something has happened at `now_ms`; `is_moving` during a clock advance.
 
-        Firings that made no message are kept here until they are sent: history does not show them.
+        `holds_changed` says that a destination was held or released. Firings that made no message are kept here until
+        they are sent: history does not show them.
         """
         if is_moving and self._moved_from_ms is None:
             self._moved_from_ms = self._now_ms
         self._now_ms = now_ms
+        self._holds_changed |= holds_changed
         self._refused.extend(refused)
 
     def take_refused(self) -> list[ScheduleFired]:
@@ -75,10 +82,14 @@ class Watch:
         return happened
 
     def take_move(self, now_ms: int, rate: float) -> ClockMove | None:
-        """How the clock was moved since the last call, or got another rate; None if neither."""
+        """How the clock was moved since the last call, or got another rate, or which destinations are held.
+
+        None if nothing of that changed.
+        """
         from_ms, self._moved_from_ms = self._moved_from_ms, None
+        holds_changed, self._holds_changed = self._holds_changed, False
         is_moved = from_ms is not None and from_ms != self._now_ms
-        if not is_moved and rate == self._rate:
+        if not is_moved and rate == self._rate and not holds_changed:
             return None
         self._rate = rate
         return ClockMove(from_ms=from_ms if is_moved else None, now_ms=now_ms, rate=rate)
@@ -111,8 +122,9 @@ class Watches:
         # Time that passes by itself wakes no watcher.
         is_news = is_moving or any(type(fact) is not ClockMoved for fact in produced)
         refused = [fact for fact in produced if isinstance(fact, ScheduleFired) and fact.error is not None]
+        holds_changed = any(isinstance(fact, (DestinationHeld, DestinationReleased)) for fact in produced)
         for watch in self._watches:
-            watch.notice(now_ms, refused, is_moving=is_moving)
+            watch.notice(now_ms, refused, is_moving=is_moving, holds_changed=holds_changed)
             if is_news:
                 watch.wake()
 

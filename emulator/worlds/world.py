@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from emulator.core import commands
 from emulator.core.checkpoint import Checkpoint, capture
 from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
+from emulator.core.model.messages import HeldDestination
 from emulator.core.model.resources import Account
 from emulator.core.record import AccountId, token_text
 from emulator.core.simulation import Simulation
@@ -111,6 +112,7 @@ class World:
             observe=self._observed,
             stopped=self._stopped,
             slipped=SlipWarnings(self.id, self.pace),
+            held=self._holds,
         )
         self.clock = WorldClock(
             self.driver, self.pace, was_set_back=self.statistics.usage.set_back, was_moved=self._clock_was_moved
@@ -171,6 +173,14 @@ class World:
             return await self.clock.status()
         except (Conflict, WorldBroken):
             return self.clock.status_now()
+
+    def _holds(self, destination: HeldDestination) -> None:
+        logger.warning(
+            "the world %s: %s; until message %s is deleted, or the world is reset (--max-attempts-per-instant)",
+            self.id,
+            destination.why,
+            destination.message_id,
+        )
 
     def _stopped(self, reason: str, error: BaseException | None) -> None:
         logger.error("the world %s has stopped: %s", self.id, reason, exc_info=error)

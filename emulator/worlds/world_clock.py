@@ -96,6 +96,7 @@ class WorldClock:
             pending=len(state.messages),
             in_flight=self._driver.outbox.departed,
             slipped_ms=self._pace.slipped_ms,
+            held=tuple(state.held_destinations.values()),
         )
 
     async def set(self, change: ClockChange) -> ClockStatus:

@@ -151,6 +151,29 @@ async def test_the_loop(agent: Agent, emulator: AsyncEmulator) -> None:
 
 
 @as_agent
+async def test_status_and_advance_name_a_held_destination(agent: Agent, emulator: AsyncEmulator) -> None:
+    """D-787."""
+
+    async def receive(_: object) -> int:
+        await emulator.publish(URL)
+        return 200
+
+    await emulator.mount("https://api.test", receive)
+    await agent.ask("publish", to=URL, options={"delay": "1h"})
+    moved = await agent.ask("advance", by="1d")
+    status = await agent.ask("status")
+    why = "held: https://api.test published to itself more than 1,000 times at this instant, 2026-01-01T01:00:00Z"
+    assert f"\n{why}\n" in moved
+    assert f"\n{why}\nno failed attempts\n" in status
+    [held] = (await emulator.clock.status()).held
+    assert held.why == why
+    assert f'next: why("{held.message_id[-8:]}"); act("cancel", ["{held.message_id}"])' in status
+    assert f"{why}; until this message is deleted" in await agent.ask("why", id=held.message_id)
+    await agent.ask("act", action="cancel", ids=[held.message_id])
+    assert "held: " not in await agent.ask("status")
+
+
+@as_agent
 async def test_an_advance_says_what_died_and_that_a_condition_was_not_reached(
     agent: Agent, emulator: AsyncEmulator
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from emulator import cli
 from emulator.agents.tool import AS_TOOL
 from emulator.api import next_steps
-from emulator.core.errors import Damaged, InstantExhausted, NotInstalled, PayloadTooLarge, WorldBroken
+from emulator.core.errors import Damaged, NotInstalled, PayloadTooLarge, WorldBroken
 from tests.harness.emulators import InProcess, with_emulator
 
 MEND = "mend that, and call again: GET /_emulator/contract?api=control says what each call takes"
@@ -95,7 +95,6 @@ async def test_the_service_s_own_api_refuses_as_the_service_does(emulator: InPro
         pytest.param(507, WorldBroken("full", is_disk_full=True), "make room on the disk", id="disk"),
         pytest.param(503, Damaged("a.db", "a row"), "svc-emulator db check FILE", id="damaged"),
         pytest.param(413, PayloadTooLarge("too much"), "send less in one call", id="large"),
-        pytest.param(409, InstantExhausted("endless"), "svc-emulator upcoming", id="endless"),
         pytest.param(404, NotInstalled("no library"), "install what is missing", id="library"),
         pytest.param(500, KeyError("x"), "svc-emulator health", id="fault"),
         pytest.param(503, None, "svc-emulator health", id="ending"),

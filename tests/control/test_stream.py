@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 
 from emulator.control.stream import (
     EndReason,
@@ -19,6 +19,8 @@ from emulator.control.stream import (
     read_stream_request,
 )
 from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.model.messages import Response
+from emulator.delivery.mounts import MountedRequest
 from emulator.journal.history import History
 from emulator.journal.store import open_store
 from emulator.queries.history import HistoryPosition
@@ -99,6 +101,27 @@ async def test_what_happens_is_told_in_order_as_it_happens(emulator: InProcess) 
         assert said(await stream.events(4)) == ["ACTIVE", "200", "DELIVERED", "clock 24h"]
 
     assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
+
+
+@with_emulator(max_attempts_per_instant=5)
+async def test_the_stream_says_when_a_destination_is_held_and_freed(emulator: InProcess) -> None:
+    """D-787."""
+
+    async def receive(_: MountedRequest) -> Response:
+        await emulator.publish(HOOK)
+        return Response(status=200, headers=(), body=b"")
+
+    emulator.world.transport.mount("https://api.test", receive)
+    async with streaming(emulator) as stream:
+        await stream.next()
+        await emulator.publish(HOOK)
+        held: Any = (await stream.until("clock"))[-1].data
+        assert held["held"][0]["why"].startswith("held: https://api.test published to itself more than 5 times")
+        assert held["from"] is None
+
+        await emulator.delete(f"/v2/messages/{held['held'][0]['message_id']}")
+        freed: Any = (await stream.until("clock"))[-1].data
+        assert "held" not in freed
 
 
 @with_emulator()
@@ -605,7 +628,7 @@ def test_no_text_ends_the_line_of_its_data(text: str) -> None:
 
 
 def test_a_clock_says_where_it_was_moved_from() -> None:
-    clock = StreamedClock(now_ms=1_767_225_600_000, rate=0.5, from_ms=1_767_139_200_000)
+    clock = StreamedClock(now_ms=1_767_225_600_000, rate=0.5, from_ms=1_767_139_200_000, held=UNSET)
     assert to_builtins(clock) == {
         "now": "2026-01-01T00:00:00.000Z",
         "now_ms": 1_767_225_600_000,

@@ -12,7 +12,18 @@ from emulator.core import message_facts, resource_facts, run_facts
 from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import WorldBroken
 from emulator.core.message_facts import FINAL, MessageStep
-from emulator.core.model.messages import AttemptOutcome, Dispatch, Hold, HoldKind, HoldReason, Phase, Progress, Via
+from emulator.core.model.messages import (
+    AttemptOutcome,
+    Dispatch,
+    HeldDestination,
+    Hold,
+    HoldKind,
+    HoldReason,
+    LoopCause,
+    Phase,
+    Progress,
+    Via,
+)
 from emulator.core.model.options import FlowControl, MessageOptions, RunOptions
 from emulator.core.model.resources import (
     FlowState,
@@ -109,6 +120,11 @@ LATER = replace(OUTCOME, error="later")
             Phase.ACTIVE,
             message_facts.RetryScheduled(**AT, due_ms=NOW, reason="default"),
             "phase retried due_ms answer outcome holds_key_slot",
+        ),
+        (
+            Phase.ACTIVE,
+            message_facts.AttemptWithdrawn(message_id=MESSAGE_ID),
+            "phase answer holds_key_slot",
         ),
         (Phase.HELD, message_facts.CancelRequested(**AT), "cancel_requested"),
         (
@@ -327,6 +343,15 @@ def test_a_checkpoint_keeps_every_counter_and_every_field() -> None:
         id=index, profile_number=9, customer_id="c", name="n", type=IndexType.FREE, region="us-east-1", creation_time=5
     )
     state.team = (member,)
+    state.held_destinations = {
+        "https://a.test": HeldDestination(
+            origin="https://a.test",
+            since_ms=NOW,
+            limit=7,
+            cause=LoopCause.RETRIED,
+            message_id=MESSAGE_ID,
+        )
+    }
     for number, name in enumerate(Counters.__struct_fields__, start=11):
         setattr(state.counters, name, number)
 
@@ -335,7 +360,8 @@ def test_a_checkpoint_keeps_every_counter_and_every_field() -> None:
     for name in vars(state).keys() - {"accounts", "timers"}:
         assert getattr(again, name) == getattr(state, name), name
     assert list(again.timers) == list(state.timers)
-    for name in set(owner.__struct_fields__) - {"flow_wait_lists", "queue_wait_lists", "global_wait_list"}:
+    wait_lists = {"flow_wait_lists", "queue_wait_lists", "global_wait_list", "destination_wait_lists"}
+    for name in set(owner.__struct_fields__) - wait_lists:
         assert getattr(again.accounts[ACCOUNT_ID], name) == getattr(owner, name), name
     # The counters of a checkpoint are its own.
     state.counters.messages += 1
@@ -356,6 +382,7 @@ STEPS: dict[type[MessageStep], tuple[set[str], str | None]] = {
     message_facts.MessageHeld: (STARTABLE, "HELD"),
     message_facts.DeliveryPostponed: ({"PENDING", "RETRYING"}, None),
     message_facts.AttemptStarted: (STARTABLE, "ACTIVE"),
+    message_facts.AttemptWithdrawn: ({"ACTIVE"}, "PENDING"),
     message_facts.ResponseDelayed: ({"ACTIVE"}, "ACTIVE"),
     message_facts.AttemptFinished: ({"ACTIVE"}, "ACTIVE"),
     message_facts.RetryScheduled: ({"ACTIVE"}, "RETRYING"),

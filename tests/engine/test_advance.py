@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
 
 import pytest
 
 from emulator.core import message_facts, resource_facts
-from emulator.core.errors import Conflict, InstantExhausted
+from emulator.core.errors import Conflict
 from emulator.core.model.messages import Attempt, AttemptOutcome
-from tests.harness.engines import Engine, Gate, Handler, publish
+from tests.harness.engines import Engine, Gate, Handler
 from tests.harness.loops import cancelled, on_loop, spawn, turns
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, SECOND, answered, unreachable
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
-
-
-@pytest.fixture
-def quiet_log() -> Iterator[None]:
-    """For tests in which the outbox rightly reports an error."""
-    logging.getLogger("emulator.engine.outbox").disabled = True
-    yield
-    logging.getLogger("emulator.engine.outbox").disabled = False
 
 
 def failing() -> Handler:
@@ -261,34 +251,6 @@ async def test_what_is_left_of_an_instant_at_the_maximum_is_due_and_delivered() 
 
     assert (report.deliveries, report.stopped, report.to_ms) == (2, "max_deliveries", EPOCH_MS + SECOND)
     assert engine.finished() == [(A, SECOND), (B, SECOND), (C, SECOND)]
-
-
-@pytest.mark.usefixtures("quiet_log")
-@pytest.mark.parametrize("concurrency", [1, 4])
-@on_loop
-async def test_message_that_republishes_itself_stops_the_advance(concurrency: int) -> None:
-    engine = Engine(max_attempts_per_instant=10, concurrency=concurrency)
-
-    async def receive(_: Attempt) -> AttemptOutcome:
-        await engine.driver.submit(publish(A))
-        return answered()
-
-    engine.transport.handlers[A] = receive
-    await engine.publish(A, delay_ms=SECOND)
-    await engine.publish(B, delay_ms=2 * SECOND)
-
-    with pytest.raises(InstantExhausted, match="publish to itself"):
-        await engine.driver.advance.by(MINUTE)
-    # The message that was due by itself, and ten that came of it; none is made twice.
-    assert len(engine.transport.sent) == len(engine.finished()) == 11
-    assert engine.now_ms == SECOND
-
-    # A later advance does not hang, and continues once the receiver has been mended.
-    with pytest.raises(InstantExhausted):
-        await engine.driver.advance.by(MINUTE)
-    del engine.transport.handlers[A]
-    await engine.driver.advance.by(MINUTE)
-    assert engine.finished()[-1] == (B, 2 * SECOND)
 
 
 # -- one at a time ----------------------------------------------------------------------------

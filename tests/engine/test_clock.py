@@ -5,11 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 
-from emulator.core.errors import InstantExhausted
-from emulator.core.model.messages import Attempt, AttemptOutcome
-from emulator.engine.limits import InstantGuard
 from tests.harness.engines import Engine, FakeClock, Gate
 from tests.harness.loops import on_loop, spawn, turns
 from tests.harness.simulations import EPOCH_MS, HOUR, MINUTE, SECOND, answered
@@ -159,24 +155,3 @@ async def test_every_attempt_is_routed_once(is_frozen: bool, concurrency: int) -
 
     assert len(engine.finished()) == 8
     assert sorted(engine.transport.routed) == [(number, 1) for number in range(1, 9)]
-
-
-@on_loop
-async def test_an_instant_counts_a_message_of_before_it_from_the_retry_after_the_thousandth() -> None:
-    engine = Engine(is_frozen=True)
-    seen: list[Attempt] = []
-
-    async def see(attempt: Attempt) -> AttemptOutcome:
-        seen.append(attempt)
-        return answered()
-
-    engine.transport.handlers[A] = see
-    await engine.publish(A)
-    await engine.driver.settle()
-    [attempt] = seen
-    guard = InstantGuard(2, engine.driver.state)
-    guard.begin()
-    for number in (1, 1_000, 1_000, 1_000, 1_001, 1_001):
-        guard.count(replace(attempt, number=number), in_flight=1, advancing=True)
-    with pytest.raises(InstantExhausted, match="is a message retried without a delay"):
-        guard.count(replace(attempt, number=1_001), in_flight=1, advancing=True)

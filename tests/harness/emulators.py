@@ -334,6 +334,11 @@ def receiver(respond: Respond = lambda received: 200) -> Iterator[Receiver]:
         yield state
 
 
+class _HttpServer(ThreadingHTTPServer):
+    # As many attempts leave at once, and more; by default the sixth connection may be reset.
+    request_queue_size = 256
+
+
 @contextlib.contextmanager
 def http_server(
     answer: Callable[[Received], tuple[int, Mapping[str, str], bytes]], *, one_at_a_time: bool = False
@@ -376,7 +381,7 @@ def http_server(
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    httpd = (HTTPServer if one_at_a_time else ThreadingHTTPServer)(("127.0.0.1", 0), Handler)
+    httpd = (HTTPServer if one_at_a_time else _HttpServer)(("127.0.0.1", 0), Handler)
     if isinstance(httpd, ThreadingHTTPServer):
         httpd.daemon_threads = False
     thread = threading.Thread(target=functools.partial(httpd.serve_forever, poll_interval=0.01))

@@ -474,6 +474,7 @@ def dump(state: State) -> StateDump:
         lines += [(f"{account_id}/queue/{name}", tuple(line)) for name, line in owner.queue_wait_lists.items()]
         lines += [(f"{account_id}/key/{key}", tuple(line)) for key, line in owner.flow_wait_lists.items()]
         lines.append((f"{account_id}/global", tuple(owner.global_wait_list)))
+        lines += [(f"{account_id}/{origin}", tuple(line)) for origin, line in owner.destination_wait_lists.items()]
     return capture(state), tuple(lines)
 
 

@@ -151,7 +151,6 @@ _STATUSES: list[tuple[Refused, int]] = [
     (errors.NotInstalled("metrics need a library"), 404),
     (errors.NotAcceptable("xml only"), 406),
     (errors.Conflict("busy"), 409),
-    (errors.InstantExhausted("too many"), 409),
     (errors.LimitReached("quota maxQueues exceeded"), 412),
     (errors.OverLimit("Svc-Retries", "quota maxRetries exceeded"), 412),
     (errors.PayloadTooLarge("too large"), 413),

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from emulator.core.errors import Refused
 from emulator.core.model.options import DeliveryPolicy, Method, RunPart
 from emulator.core.model.resources import ScriptedAnswer
-from emulator.core.record import AccountId, DeadLetterId, GroupName, Headers, MessageId, QueueName, Record, ScheduleId
+from emulator.core.record import (
+    AccountId,
+    AsDatetime,
+    DeadLetterId,
+    GroupName,
+    Headers,
+    MessageId,
+    QueueName,
+    Record,
+    ScheduleId,
+)
+
+_AUTHORITY_END = re.compile("[/?#]")
+_DEFAULT_PORTS = {"80": "http", "443": "https"}
 
 # -- outcomes -----------------------------------------------------------------------------------
 
@@ -227,12 +243,14 @@ class HoldKind(StrEnum):
     QUEUE = "queue"
     FLOW_CONTROL = "flow_control"
     GLOBAL = "global"
+    DESTINATION = "destination"
 
 
 class HoldReason(StrEnum):
     PAUSED = "paused"
     PARALLELISM = "parallelism"
     RATE = "rate"
+    LOOP = "loop"
 
 
 class Hold(Record):
@@ -241,6 +259,54 @@ class Hold(Record):
     kind: HoldKind
     name: str
     reason: HoldReason
+
+
+class LoopCause(StrEnum):
+    """What a destination did without end at one instant."""
+
+    PUBLISHED = "published"  # while it was called, it published what called it again
+    RETRIED = "retried"  # a message to it was retried without a delay
+
+
+class HeldDestination(Record):
+    """A destination to which nothing leaves, because it did so more than `limit` times at `since_ms`.
+
+    `origin` is its scheme, host and port. It is held for as long as `message_id` waits, the message that was one too
+    many.
+    """
+
+    # D-785, D-786.
+
+    origin: str
+    since_ms: int
+    limit: int
+    cause: LoopCause
+    message_id: MessageId
+
+    since = AsDatetime[datetime]("since_ms")
+
+    @property
+    def why(self) -> str:
+        """What it did, as everything says it that shows the hold."""
+        match self.cause:
+            case LoopCause.PUBLISHED:
+                did = "published to itself"
+            case LoopCause.RETRIED:
+                did = "was retried without a delay"
+        return (
+            f"held: {self.origin} {did} more than {self.limit:,} times at this instant, {self.since:%Y-%m-%dT%H:%M:%SZ}"
+        )
+
+
+@lru_cache(maxsize=4096)
+def destination_origin(url: str) -> str:
+    """The scheme, host and port of a message's URL, in one spelling; a default port is left out."""
+    scheme, _, rest = url.partition("://")
+    scheme, authority = scheme.lower(), _AUTHORITY_END.split(rest, maxsplit=1)[0].lower()
+    host, _, port = authority.rpartition(":")
+    if port in _DEFAULT_PORTS and _DEFAULT_PORTS[port] == scheme:
+        authority = host
+    return f"{scheme}://{authority.removesuffix('.')}"
 
 
 class Dispatch(Record):

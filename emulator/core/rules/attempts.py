@@ -1,7 +1,8 @@
 """Attempts: who may start, and who starts next.
 
-A due message passes the queue it was enqueued to (D-043), then its flow control key, then the
-account's global parallelism (D-066). Where it cannot pass it joins that wait list, by ticket.
+A due message whose destination is held waits for that alone (D-785). Any other passes the queue it
+was enqueued to (D-043), then its flow control key, then the account's global parallelism (D-066).
+Where it cannot pass it joins that wait list, by ticket.
 """
 
 from __future__ import annotations
@@ -9,12 +10,27 @@ from __future__ import annotations
 from msgspec import convert
 from msgspec.structs import replace
 
-from emulator.core.message_facts import AttemptStarted, DeliveryPostponed, MessageHeld
-from emulator.core.model.messages import Hold, HoldKind, HoldReason, Message, QueueSlot
+from emulator.core.commands import HoldDestination, ReleaseDestination
+from emulator.core.message_facts import AttemptStarted, AttemptWithdrawn, DeliveryPostponed, MessageHeld
+from emulator.core.model.messages import (
+    HeldDestination,
+    Hold,
+    HoldKind,
+    HoldReason,
+    Message,
+    QueueSlot,
+    destination_origin,
+)
 from emulator.core.model.options import FlowControl
 from emulator.core.model.resources import FlowState
 from emulator.core.record import AccountId, FlowKey, MessageId, QueueName
-from emulator.core.resource_facts import FlowKeyChanged, QueueSlotReleased, QueueSlotTaken
+from emulator.core.resource_facts import (
+    DestinationHeld,
+    DestinationReleased,
+    FlowKeyChanged,
+    QueueSlotReleased,
+    QueueSlotTaken,
+)
 from emulator.core.rules import destination_rules
 from emulator.core.state import AccountView, Decision, StateView
 
@@ -79,6 +95,9 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
     progress = state.messages[message_id]
     message = progress.message
     owner = state.accounts[message.account_id]
+    if state.held_destinations and destination_origin(message.url) in state.held_destinations:
+        yield from _hold_for_destination(state, message)
+        return
     if message.policy.queue is not None:
         reason = _queue_holds(owner, message.policy.queue, message)
         if reason is not None:
@@ -90,7 +109,8 @@ def start_or_hold(state: StateView, message_id: MessageId) -> Decision[None]:
             yield QueueSlotTaken(message_id=message_id, account_id=message.account_id, queue=message.policy.queue)
     hold_at = _held_by_key(state, owner, message) or _held_globally(owner, message_id)
     if hold_at is not None:
-        waited_here = progress.dispatch.hold is not None and progress.dispatch.hold.kind is not HoldKind.QUEUE
+        before = progress.dispatch.hold
+        waited_here = before is not None and before.kind in (HoldKind.FLOW_CONTROL, HoldKind.GLOBAL)
         ticket = progress.dispatch.ticket if waited_here else state.counters.tickets + 1
         yield MessageHeld(message_id=message_id, hold=hold_at, ticket=ticket, at_ms=state.now_ms)
         return
@@ -133,14 +153,72 @@ def _held_globally(owner: AccountView, message_id: MessageId) -> Hold | None:
     return Hold(kind=HoldKind.GLOBAL, name="", reason=HoldReason.PARALLELISM)
 
 
+# -- destinations that are held ---------------------------------------------------------------
+
+
+def hold_destination(state: StateView, command: HoldDestination) -> Decision[None]:
+    """Hold a destination that is part of a loop. Everything else continues, in the slots of what it gives back."""
+    held = HeldDestination(
+        origin=command.origin,
+        since_ms=state.now_ms,
+        limit=command.limit,
+        cause=command.cause,
+        message_id=command.message_id,
+    )
+    yield DestinationHeld(held=held)
+    withdrawn = [state.messages[message_id].message for message_id in command.withdrawn]
+    for message in withdrawn:
+        yield AttemptWithdrawn(message_id=message.message_id)
+        yield from _hold_for_destination(state, message)
+    if command.message_id not in command.withdrawn:
+        # It may wait already: for its queue, its key or its account.
+        yield from _hold_for_destination(state, state.messages[command.message_id].message)
+    for message in withdrawn:
+        yield from admit_waiting(state, message)
+
+
+def _hold_for_destination(state: StateView, message: Message) -> Decision[None]:
+    hold = Hold(kind=HoldKind.DESTINATION, name=destination_origin(message.url), reason=HoldReason.LOOP)
+    yield MessageHeld(message_id=message.message_id, hold=hold, ticket=message.number, at_ms=state.now_ms)
+    slot = _slot_of(message)
+    if slot is not None and slot.message_id in state.accounts[message.account_id].queue_slots[slot.queue]:
+        # Its queue continues without it, with what goes elsewhere.
+        yield QueueSlotReleased(message_id=slot.message_id, account_id=message.account_id, queue=slot.queue)
+        yield from admit_from_queue(state, message.account_id, slot.queue)
+
+
+def release_destination(state: StateView, command: ReleaseDestination) -> Decision[None]:
+    """Start what waits for a held destination, each account's messages in the order of their acceptance."""
+    if command.origin in state.held_destinations:
+        yield from _release(state, command.origin)
+
+
+def _release(state: StateView, origin: str) -> Decision[None]:
+    lists = [owner.destination_wait_lists.get(origin, ()) for owner in state.accounts.values()]
+    waiting = [message_id for wait_list in lists for message_id in wait_list]
+    yield DestinationReleased(origin=origin)
+    for message_id in waiting:
+        yield from start_or_hold(state, message_id)
+
+
 # -- starting those that wait -----------------------------------------------------------------
+
+
+def _slot_of(message: Message) -> QueueSlot | None:
+    """The queue slot that a message holds, or helps to hold as a callback."""
+    if message.policy.queue is not None:
+        return QueueSlot(queue=message.policy.queue, message_id=message.message_id)
+    return message.source.queue_slot
 
 
 def admit_waiting(state: StateView, message: Message) -> Decision[None]:
     """A message has finished an attempt or ended: start the messages that waited for what it held."""
-    slot = message.source.queue_slot
-    if message.policy.queue is not None:
-        slot = QueueSlot(queue=message.policy.queue, message_id=message.message_id)
+    if state.held_destinations and message.message_id not in state.messages:
+        destination = state.held_destinations.get(destination_origin(message.url))
+        if destination is not None and destination.message_id == message.message_id:
+            # What its destination was held for is gone (D-786).
+            yield from _release(state, destination.origin)
+    slot = _slot_of(message)
     if slot is not None:
         held = state.accounts[message.account_id].queue_slots[slot.queue]
         if held.get(slot.message_id) == 0:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 import pytest
 
 from emulator.core import commands, message_facts
-from emulator.core.errors import Conflict, InstantExhausted
+from emulator.core.errors import Conflict
 from emulator.core.model.messages import Attempt, AttemptOutcome
 from emulator.core.model.resources import DestinationRule
-from emulator.core.record import QueueName, RuleId
+from emulator.core.record import RuleId
 from tests.harness.engines import Engine, Gate, publish
 from tests.harness.loops import cancelled, on_loop, spawn, turns
-from tests.harness.simulations import ACCOUNT_ID, EPOCH_MS, SECOND, answered, callback
+from tests.harness.simulations import EPOCH_MS, SECOND, answered, callback
 
 A, B, C = "http://a.test/hook", "http://b.test/hook", "http://c.test/hook"
 
@@ -255,85 +254,6 @@ async def test_caller_that_goes_away_while_its_delivery_is_under_way_loses_nothi
 
     assert engine.transport.sent == [A]
     assert engine.finished() == [(A, 0)]
-
-
-# -- an instant without end -------------------------------------------------------------------
-
-
-def republishing(engine: Engine, url: str) -> None:
-    """The receiver publishes to itself before it answers, without end."""
-
-    async def receive(_: Attempt) -> AttemptOutcome:
-        await engine.driver.submit(publish(url))
-        return answered()
-
-    engine.transport.handlers[url] = receive
-
-
-@on_loop
-async def test_message_that_republishes_itself_is_stopped_without_an_advance() -> None:
-    engine = Engine(max_attempts_per_instant=5)
-    republishing(engine, A)
-    logging.getLogger("emulator.engine.outbox").disabled = True
-    try:
-        await engine.publish(A)
-        with pytest.raises(InstantExhausted, match="publish to itself"):
-            await engine.driver.settle()
-    finally:
-        logging.getLogger("emulator.engine.outbox").disabled = False
-
-    # Each leaves beside its publisher, so two or three of them are one round.
-    assert len(engine.transport.sent) == 15
-    assert engine.driver.outbox.in_flight == 1
-
-    # Who publishes something else does not set it going again.
-    await engine.publish(B)
-    await turns()
-    assert len(engine.transport.sent) == 15
-    assert engine.driver.outbox.in_flight == 2
-
-
-@on_loop
-async def test_any_number_of_messages_may_be_published_at_one_instant() -> None:
-    engine = Engine(max_attempts_per_instant=5)
-    gate = engine.transport.handlers[A] = Gate()
-    callers = [spawn(engine.publish(A)) for _ in range(20)]
-    await gate.entered.wait()
-
-    gate.opened.set()
-    await asyncio.gather(*callers)
-    await engine.driver.settle()
-
-    assert len(engine.finished()) == 20
-
-
-@on_loop
-async def test_any_number_of_messages_may_stand_in_a_line_that_begins_to_move() -> None:
-    """One after the other and all at one instant; but none of them was published on the way."""
-    engine = Engine(max_attempts_per_instant=5)
-    line = QueueName("line")
-    await engine.driver.submit(commands.UpsertQueue(account_id=ACCOUNT_ID, name=line, parallelism=1, paused=True))
-    for _ in range(20):
-        await engine.publish(A, queue=line)
-
-    await engine.driver.submit(commands.SetQueuePaused(account_id=ACCOUNT_ID, name=line, paused=False))
-    await engine.driver.settle()
-
-    assert len(engine.finished()) == 20
-
-
-@on_loop
-async def test_any_number_of_messages_and_their_callbacks_may_be_due_at_one_instant() -> None:
-    engine = Engine(max_attempts_per_instant=5)
-    for _ in range(20):
-        await engine.publish(A, delay_ms=SECOND, callback=callback(B))
-    for _ in range(20):
-        await engine.publish(C)
-
-    report = await engine.driver.advance.by(SECOND)
-
-    assert report.deliveries == 40
-    assert len(engine.transport.sent) == 60
 
 
 # -- the end ----------------------------------------------------------------------------------

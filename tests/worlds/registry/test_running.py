@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from typing import Any
 
 from emulator.core.model.messages import Via
@@ -77,24 +76,22 @@ async def test_advance_of_a_running_clock_does_the_work_on_the_way(emulator: InP
     assert nothing["from_ms"] == nothing["to_ms"] >= report["to_ms"]
 
 
-@on_loop
-async def test_message_that_is_retried_without_delay_or_end_is_stopped() -> None:
+@with_emulator(max_attempts_per_instant=50)
+async def test_message_that_is_retried_without_delay_or_end_is_held_by_its_account(emulator: InProcess) -> None:
     """No plan allows that, but the record of an account can be changed."""
-    logging.getLogger("emulator.engine.outbox").disabled = True
-    try:
-        async with in_process(max_attempts_per_instant=50) as emulator:
-            account = emulator.world.account().id
-            await emulator.control("PUT", f"/accounts/{account}", {"max_retries": 1_000_000})
-            await emulator.rule("https://down.test/", fault="refused")
-            endless = {"Svc-Retries": "1000000", "Svc-Retry-Delay": "0"}
-            await emulator.publish("https://down.test/", endless)
-            refused = await emulator.control("POST", "/clock/advance", {"by": "1h"})
-            assert "is a message retried without a delay?" in refused.json["error"]
-            assert len(await emulator.deliveries()) <= 1_000
-            # It is cancelled like any other, and everything continues.
-            [message] = emulator.world.state.messages
-            assert (await emulator.delete(f"/v2/messages/{message}")).status == 200
-            report = await emulator.advance("1h")
-            assert report["to_ms"] == EPOCH_MS + 3_600_000
-    finally:
-        logging.getLogger("emulator.engine.outbox").disabled = False
+    account = emulator.world.account().id
+    await emulator.control("PUT", f"/accounts/{account}", {"max_retries": 1_000_000})
+    await emulator.rule("https://down.test/", fault="refused")
+    endless = {"Svc-Retries": "1000000", "Svc-Retry-Delay": "0"}
+    await emulator.publish("https://down.test/", endless)
+
+    report = await emulator.advance("1h")
+
+    assert report["to_ms"] == EPOCH_MS + HOUR
+    assert "was retried without a delay more than 50 times" in report["held"][0]["why"]
+    deliveries = (await emulator.control("GET", "/deliveries?limit=1&count=true")).json["count"]["attempts"]
+    assert deliveries == 1_050
+    # It is cancelled like any other, and everything continues.
+    [message] = emulator.world.state.messages
+    assert (await emulator.delete(f"/v2/messages/{message}")).status == 200
+    assert "held" not in await emulator.advance("1h")
