@@ -180,6 +180,27 @@ async def test_a_loop_that_doubles_is_held_with_all_that_has_not_left() -> None:
 
 
 @on_loop
+async def test_what_was_canceled_before_it_left_ends_although_its_destination_is_held() -> None:
+    """D-780: it waits for nobody to free the destination."""
+    engine = Engine(max_attempts_per_instant=0)
+    await engine.publish(A, delay_ms=SECOND)
+    waiting_id = await engine.publish(A, delay_ms=SECOND)
+
+    async def receive(_: Attempt) -> AttemptOutcome:
+        assert engine.driver.state.messages[waiting_id].phase is Phase.ACTIVE
+        await engine.driver.submit(commands.CancelMessage(account_id=ACCOUNT_ID, message_id=waiting_id))
+        await engine.publish(A)
+        return answered()
+
+    engine.transport.handlers[A] = receive
+    report = await engine.driver.advance.by(MINUTE)
+
+    assert len(report.held) == 1
+    assert engine.transport.sent == [A]
+    assert waiting_id not in engine.driver.state.messages
+
+
+@on_loop
 async def test_a_message_that_is_retried_without_delay_or_end_is_held() -> None:
     engine = Engine(max_attempts_per_instant=10, account={"max_retries": 1_000_000})
 
