@@ -136,11 +136,9 @@ class Driver:
 
     def _may_continue_loop(self, command: Command[R]) -> bool:
         """Whether an attempt in flight may have caused the messages that a command creates."""
-        kind = type(command)
-        if kind is commands.RecordAttempt:
-            assert isinstance(command, commands.RecordAttempt)
+        if isinstance(command, commands.RecordAttempt):
             return self._guard.has_chain(command.message_id)
-        return bool(self.outbox.left) and kind is not commands.AdvanceClock
+        return bool(self.outbox.left) and type(command) is not commands.AdvanceClock
 
     def _hold_loops(self, command: Command[R], produced: list[Fact]) -> None:
         """Count the messages that a command has created, and add the facts that hold what has become a loop."""

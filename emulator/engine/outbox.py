@@ -14,7 +14,7 @@ import contextlib
 import errno
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -111,8 +111,8 @@ class Outbox:
         self.in_flight = 0
         # Those among them that have not left.
         self._not_left: set[_Entry] = set()
-        # Those that have left, and their messages, by destination, oldest first.
-        self._left: dict[str, dict[object, Message]] = {}
+        # The messages of the attempts that have left and are not recorded, by destination, oldest first.
+        self.left: dict[str, dict[object, Message]] = {}
         # Set when nothing is in flight, or when that will never be.
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -156,11 +156,6 @@ class Outbox:
         """How many attempts have left and are not recorded."""
         # Those are what is counted as under way (D-537).
         return self.in_flight - len(self._not_left)
-
-    @property
-    def left(self) -> Mapping[str, Mapping[object, Message]]:
-        """The messages of the attempts that have left and are not recorded, by destination, oldest first."""
-        return self._left
 
     def waiting_to_leave(self) -> Iterator[Attempt]:
         """The attempts that have started and have not left, in no order."""
@@ -368,7 +363,7 @@ class Outbox:
             return _abandoned(entry)
         self._not_left.discard(entry)
         message = entry.attempt.message
-        self._left.setdefault(destination_origin(message.url), {})[entry] = message
+        self.left.setdefault(destination_origin(message.url), {})[entry] = message
         try:
             # Only now: of all that wait to leave, few hold the long list that a call of a run delivers.
             return await self._transport.send(self._driver.completed(entry.attempt), route)
@@ -389,7 +384,8 @@ class Outbox:
             )
         finally:
             self._not_left.discard(entry)
-            self._has_come_back(entry)
+            if self.left:
+                self._has_come_back(entry)
             self.in_flight -= 1
             self._came_back.set()
             if self.in_flight == 0:
@@ -398,11 +394,11 @@ class Outbox:
     def _has_come_back(self, entry: _Entry) -> None:
         """An attempt that may have left has an outcome, or never will."""
         origin = destination_origin(entry.attempt.message.url)
-        entries = self._left.get(origin)
+        entries = self.left.get(origin)
         if entries is not None and entry in entries:
             del entries[entry]
             if not entries:
-                del self._left[origin]
+                del self.left[origin]
 
     # -- being held, and the end ------------------------------------------------------------
 

@@ -2095,7 +2095,7 @@ export interface components {
             /** @description The labels of the message. */
             labels: string[];
         };
-        /** @description The virtual time, and from where it was moved. */
+        /** @description The virtual time, from where it was moved, and which destinations are held. Sent when one of these changes. */
         StreamedClock: {
             now: components["schemas"]["Instant"];
             now_ms: components["schemas"]["InstantMs"];
@@ -2104,6 +2104,8 @@ export interface components {
             from: components["schemas"]["Instant"] | null;
             /** @description The same in milliseconds. */
             from_ms: components["schemas"]["InstantMs"] | null;
+            /** @description Destinations to which nothing leaves, as they publish to themselves; only there if there is one. */
+            held?: components["schemas"]["HeldDestination"][];
         };
         /** @description A firing of a schedule that made no message. */
         StreamedFiring: {
@@ -2139,6 +2141,30 @@ export interface components {
         };
         /** @description The id of an event of a world's stream. Its form may change; only what was received can be sent back. */
         StreamId: string;
+        /** @description A destination to which nothing leaves, because it published to itself without end at one instant (D-785). */
+        HeldDestination: {
+            /** @description Its scheme, host and port. */
+            origin: string;
+            since: components["schemas"]["Instant"];
+            since_ms: components["schemas"]["InstantMs"];
+            /** @description It did so more than so many times. */
+            limit: components["schemas"]["PositiveNumber"];
+            /**
+             * @description What it did: it published what called it again, or was retried without a delay.
+             * @enum {string}
+             */
+            cause: "published" | "retried";
+            /** @description The message that was one too many. The destination is free again when that is deleted. */
+            message_id: components["schemas"]["MessageId"];
+            /** @description The same in words. */
+            why: string;
+        };
+        /** @description The destinations of a world to which nothing leaves. */
+        HeldInWorld: {
+            id: components["schemas"]["WorldId"];
+            /** @description The destinations. */
+            held: components["schemas"]["HeldDestination"][];
+        };
         /**
          * @description The virtual time of a world, and what is pending.
          * @example {
@@ -2163,6 +2189,8 @@ export interface components {
             in_flight: components["schemas"]["WholeNumber"];
             /** @description Virtual time in milliseconds that the clock has lost since its rate was set: a clock faster than real time slips when more comes due than can be delivered. */
             slipped_ms: components["schemas"]["WholeNumber"];
+            /** @description Destinations to which nothing leaves; only there if there is one. */
+            held?: components["schemas"]["HeldDestination"][];
         };
         /**
          * @description A saved world.
@@ -2219,6 +2247,8 @@ export interface components {
             messages_created: components["schemas"]["WholeNumber"];
             /** @description How long it took in real time, in milliseconds. */
             wall_ms: components["schemas"]["WholeNumber"];
+            /** @description Destinations to which nothing leaves at its end, as they publish to themselves; only there if there is one. */
+            held?: components["schemas"]["HeldDestination"][];
             /**
              * @description What ended it early; absent otherwise. The last two only with `until`: the horizon came first, or nothing is due any more that could make it true.
              * @enum {string}
@@ -2260,6 +2290,8 @@ export interface components {
             messages_created: components["schemas"]["WholeNumber"];
             /** @description How long it took in real time, in milliseconds. */
             wall_ms: components["schemas"]["WholeNumber"];
+            /** @description Destinations to which nothing leaves at its end, as they publish to themselves; only there if there is one. */
+            held?: components["schemas"]["HeldDestination"][];
             /**
              * @description What ended it early; absent otherwise.
              * @enum {string}
@@ -2640,10 +2672,10 @@ export interface components {
         /** @description Something that is due and waits without an instant. */
         UpcomingWait: {
             /**
-             * @description What it waits for: a `queue`, a key of `flow_control`, the account's `global` parallelism, or the answer to an `attempt` that is under way.
+             * @description What it waits for: a `queue`, a key of `flow_control`, the account's `global` parallelism, a `destination` that is held, or the answer to an `attempt` that is under way.
              * @enum {string}
              */
-            kind: "queue" | "flow_control" | "global" | "attempt";
+            kind: "queue" | "flow_control" | "global" | "destination" | "attempt";
             /** @description What it waits for, in one line. */
             why: string;
             /** @description When it was due, or the attempt left. */
@@ -2660,13 +2692,13 @@ export interface components {
             workflow_run_id?: string;
             /** @description The step of that run; null for the first call and for failure functions. */
             step?: string | null;
-            /** @description The name of the queue, or the key; null for the global parallelism. */
+            /** @description The name of the queue, the key, or the destination's scheme, host and port; null for the global parallelism. */
             name?: string | null;
             /**
-             * @description Why: a pause, or parallelism or a rate that is used up.
+             * @description Why: a pause, parallelism or a rate that is used up, or a loop of the destination.
              * @enum {string}
              */
-            reason?: "paused" | "parallelism" | "rate";
+            reason?: "paused" | "parallelism" | "rate" | "loop";
             /** @description Its place in the wait list, from 1. */
             position?: components["schemas"]["PositiveNumber"];
             /** @description How long the wait list is. */
@@ -2688,6 +2720,9 @@ export interface components {
         } | {
             /** @constant */
             kind: "global";
+        } | {
+            /** @constant */
+            kind: "destination";
         } | {
             /** @constant */
             kind: "attempt";
@@ -3671,14 +3706,14 @@ export interface components {
              * @description What held the message.
              * @enum {string}
              */
-            line?: "queue" | "flow_control" | "global";
-            /** @description The name of the queue, or the key; null for the global parallelism. */
+            line?: "queue" | "flow_control" | "global" | "destination";
+            /** @description The name of the queue, the key, or the destination's scheme, host and port; null for the global parallelism. */
             name?: string | null;
             /**
-             * @description Why: a pause, or parallelism or a rate that is used up.
+             * @description Why: a pause, parallelism or a rate that is used up, or a loop of the destination.
              * @enum {string}
              */
-            reason?: "paused" | "parallelism" | "rate";
+            reason?: "paused" | "parallelism" | "rate" | "loop";
             /** @description Its place in the wait list, from 1; null if it has left it. */
             position?: components["schemas"]["PositiveNumber"] | null;
             /** @description How long the wait list is; null if it has left it. */
@@ -3934,6 +3969,8 @@ export interface components {
             /** @description Worlds whose disk is full (D-282). They continue by themselves once there is room. */
             problems?: components["schemas"]["Troubles"];
             broken?: components["schemas"]["Troubles"];
+            /** @description Worlds with destinations to which nothing leaves, as they publish to themselves; only there if there is one. */
+            held?: components["schemas"]["HeldInWorld"][];
         };
         /** @description Worlds that do not work. The field is there if there are any. */
         Troubles: {

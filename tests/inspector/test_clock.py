@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.harness.browsers import in_browser, needs_browser, opened
-from tests.harness.emulators import EPOCH_MS, Server, control, service
+from tests.harness.emulators import EPOCH_MS, Server, control, receiver, service
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -217,6 +217,20 @@ def test_a_world_that_is_not_there_says_so_and_offers_the_others(emulator: Serve
         expect(page.get_by_role("heading", name="There is no world other")).to_be_visible()
         control(emulator, "POST", "/worlds", {"id": "other"})
         expect(page.get_by_text("No message yet.")).to_be_visible()
+
+
+@in_browser
+def test_the_bar_names_a_destination_that_is_held_until_it_is_free(emulator: Server) -> None:
+    """D-787."""
+    with receiver(lambda _: 200 if service(emulator, "POST", f"/v2/publish/{app.url}") else 500) as app:
+        service(emulator, "POST", f"/v2/publish/{app.url}", {"Svc-Delay": "1h"})
+        with opened(emulator) as page:
+            bar = page.get_by_role("banner")
+            expect(bar).not_to_contain_text("held")
+            [held] = control(emulator, "POST", "/clock/advance", {"by": "1d"})["held"]
+            expect(bar).to_contain_text(f"▲ held: {app.url} published to itself more than 1,000 times at this instant")
+            service(emulator, "DELETE", f"/v2/messages/{held['message_id']}")
+            expect(bar).not_to_contain_text("held")
 
 
 @in_browser
