@@ -255,6 +255,7 @@ def _imports(base: _Base, round: Round) -> None:
 
 _READ_OF_MUTANTS = (*_READ, "/messages", "/runs", "/queues", "/schedules", "/dlq", "/worlds", "/health", "/metrics")
 _MUTANTS = 40
+_OPENED = 10
 
 
 def _mutants(base: _Base, round: Round) -> None:
@@ -288,6 +289,29 @@ def _mutants(base: _Base, round: Round) -> None:
             )
             copy.unlink()
         server.stop()
+    _opened_mutants(good, round)
+
+
+def _opened_mutants(good: bytes, round: Round) -> None:
+    """The same files as databases: a start looks only at what it loads, so their readers find what is wrong."""
+    for number in range(_OPENED):
+        folder = round.folder / f"opened-{number}"
+        folder.mkdir()
+        copy = folder / "state.db"
+        copy.write_bytes(good)
+        how = hostile_files.mutate(copy, round.random)
+        if not how:
+            continue
+        round.report.count("mutants opened")
+        try:
+            with serving(folder, "--db", "state.db", *_FROZEN) as server:
+                _read_all(caller(server.port), how, round.report)
+                problems = in_text(server.err)
+                round.report.expect(not problems, "the log about a mutant", f"{how}: {problems}: {server.err[:900]}")
+                server.stop()
+        except DidNotStart as failed:
+            _check_line(failed.code, failed.err, "a mutant", how, round.report, codes=(1,), most=2)
+            round.report.count("mutants refused at the start")
 
 
 def _made(server: Server, *worlds: str) -> tuple[str, ...]:
@@ -307,6 +331,11 @@ def _read_mutant(owner: Caller, file: bytes, how: str, report: Report) -> None:
             return
     # It may have been restored with other tokens.
     owner.learn_token()
+    _read_all(owner, how, report)
+
+
+def _read_all(owner: Caller, how: str, report: Report) -> None:
+    """Read all of a mutant: each answer is good, or one line about the damage."""
     answers = {path: owner.control("GET", path) for path in _READ_OF_MUTANTS}
     answers |= {path: owner.message("GET", path) for path in (*_READ_V2, "workflows/logs", "workflows/dlq")}
     listed = answers["/messages"].json

@@ -19,13 +19,14 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from emulator.api.next_steps import beginning_of, similar_operation, with_next_step
-from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, WorldBroken
+from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, UnreadableRow, WorldBroken
 from emulator.core.record import Headers, Record
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect
 from emulator.wire.json_reader import Json
 from emulator.wire.parts import Pairs, RequestParts, is_control, read_parts
 from emulator.wire.urls import no_destination
+from emulator.worlds.world import World
 
 logger = logging.getLogger(__name__)
 
@@ -163,10 +164,12 @@ class PathEndpoint(Generic[C]):
             lacking = error_body.error_json(no_destination(), self._dialect) if method in self._incomplete else None
             return method_not_allowed(scope["path"], method, self.methods, lacking)
         query: Pairs = ()
+        call: C | None = None
         try:
             request = await read_request(scope, receive, is_streamed=method in self._streamed)
             query = request.parts.query
-            answer = await handler(await self._open(request))
+            call = await self._open(request)
+            answer = await handler(call)
             return answer if isinstance(answer, Response) else Answer(answer)
         except Refused as refused:
             return refusal(refused, scope["path"], self._dialect, query, challenge=self._challenge)
@@ -179,6 +182,9 @@ class PathEndpoint(Generic[C]):
                 # No fault of ours, and nothing has changed: what needs a file opens it before it begins (D-565).
                 logger.error("%s %s: no file descriptor is left", method, scope["path"])
                 return _failure(error, scope["path"], "the emulator has no file descriptor left (ulimit -n)")
+            if (unreadable := await _unreadable_row(call, error)) is not None:
+                logger.error("%s %s: %s", method, scope["path"], unreadable)
+                return _failure(unreadable, scope["path"], str(unreadable), 500)
             # The edge of the program: a fault of ours must still be a clear answer, and be seen.
             logger.exception("%s %s failed", method, scope["path"])
             return _failure(error, scope["path"], f"the emulator failed: {type(error).__name__}, see its log", 500)
@@ -286,6 +292,16 @@ def refusal(refused: Refused, path: str, dialect: Dialect, query: Pairs = (), *,
     return Answer(
         with_next_step(error_body.error_json(refused, dialect, query), path, status, refused), status, headers
     )
+
+
+async def _unreadable_row(call: object, error: Exception) -> UnreadableRow | None:
+    """The row of the call's world that may be why a handler failed, None if there is none (D-793)."""
+    try:
+        world = getattr(call, "world", None)
+    except (Refused, AssertionError):
+        # The call is about no world.
+        return None
+    return await world.why_unreadable(error) if isinstance(world, World) else None
 
 
 def _failure(cause: Exception, path: str, text: str, status: int = 503) -> Response:

@@ -19,6 +19,7 @@ from emulator.core.errors import (
     NotInstalled,
     PayloadTooLarge,
     Unauthenticated,
+    UnreadableRow,
     WorldBroken,
 )
 from emulator.core.language.text import near
@@ -82,6 +83,8 @@ def _next_step(path: str, status: int, cause: Exception | None) -> str:
             return "send less in one call"
         case Conflict():
             return _STANDING.get(path.lower().split("/")[2], _HEALTH)
+        case UnreadableRow():
+            return "restore a snapshot that is whole, or reset the world; svc-emulator db check FILE lists all damage"
         case Damaged():
             return "svc-emulator db check FILE, with the file that is named"
         case WorldBroken() if cause.is_disk_full:

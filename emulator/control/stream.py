@@ -49,6 +49,7 @@ from emulator.core.language.text import excerpt
 from emulator.core.model.messages import EventState
 from emulator.core.record import AccountId, MessageId, Record
 from emulator.core.resource_facts import ScheduleFired
+from emulator.journal.files import DAMAGE
 from emulator.journal.history import History
 from emulator.queries.history import Event, HistoryPosition, RecordedDelivery
 from emulator.wire.event_stream import ID_HEADER, KEEP_ALIVE, KEEP_ALIVE_S, MAX_LAST, MEDIA_TYPE, OPENING, Kind, written
@@ -321,6 +322,13 @@ class _Follower:
                     pass  # The world is being reset or removed; it wakes its watchers afterwards.
                 except (Damaged, WorldBroken) as broken:
                     await emit(written(Kind.END, StreamEnd(reason=EndReason.BROKEN, error=str(broken))))
+                    return
+                except DAMAGE as error:
+                    unreadable = await world.why_unreadable(error)
+                    if unreadable is None:
+                        raise
+                    logger.error("the stream of the world %s: %s", world.id, unreadable)
+                    await emit(written(Kind.END, StreamEnd(reason=EndReason.BROKEN, error=str(unreadable))))
                     return
                 if not self._wanted.follow:
                     return

@@ -127,6 +127,17 @@ class WorldBroken(Exception):
         self.is_disk_full = is_disk_full
 
 
+class UnreadableRow(Exception):
+    """A row of a world's history is none that the emulator has written; `what` names table, row and column.
+
+    The world itself keeps working, and so do its other readers.
+    """
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"damaged: {what} (in {file})")
+        self.what = what
+
+
 class Damaged(Exception):
     """What was read of a world's history is not what was written; `what` says so without the file's name.
 

@@ -16,6 +16,7 @@ from emulator.core.message_facts import MessageCreated
 from emulator.core.model.messages import AttemptOutcome, Message
 from emulator.core.model.workflows import Waiter, WorkflowRun
 from emulator.core.state import Fact
+from emulator.journal import schema
 from emulator.queries.history import AnsweringRule, Dropped, RecordedAttempt
 
 T = TypeVar("T")
@@ -134,6 +135,19 @@ def decode_dropped(value: bytes) -> Dropped:
     """Raises ValueError."""
     seq, at_ms = value.split()
     return Dropped(seq=int(seq), at_ms=int(at_ms))
+
+
+def check_meta(name: str, value: bytes) -> None:
+    """Raises ValueError or MsgspecError for an entry of `meta` that readers of history could not read."""
+    match name:
+        case schema.BASE_CHECKPOINT:
+            decode_checkpoint(value)
+        case schema.DROPPED:
+            decode_dropped(value)
+        case schema.PROJECTED | schema.HISTORY_SEQ | schema.DELIVERIES_CLEARED | schema.SET_BACK_TO:
+            int(value)
+        case schema.GENERATION:
+            value.decode("ascii")
 
 
 def checkpoint_of(rows: Iterable[Sequence[Any]]) -> tuple[int, bytes]:

@@ -18,6 +18,7 @@ from emulator.core.errors import WorldBroken
 from emulator.core.language.text import excerpt
 from emulator.core.record import Record
 from emulator.journal import codec, schema
+from emulator.journal.damage import find_damage
 from emulator.journal.schema import APPLICATION_ID, FORMAT
 
 _MAGIC = b"SQLite format 3\x00"
@@ -42,6 +43,8 @@ _LARGEST_EMPTY = 1024 * 1024
 _LONGEST = 200
 # How many bytes of a file SQLite locks, and from where on.
 _LOCKED_BYTES = (510, 0x40000002)
+# So many rows with something wrong are listed, as SQLite lists so many pages.
+_MOST_DAMAGE = 10
 _SUFFIX_OF_NEW = ".new"
 
 
@@ -192,9 +195,9 @@ def examine(path: Path) -> Examined:
             verdicts = [" ".join(verdict.split()) for (verdict,) in connection.execute(schema.CHECK_INTEGRITY)]
             if verdicts != ["ok"]:
                 return Examined(damage=tuple(verdicts))
-            wrong = [table.name for table in schema.TABLES if list(connection.execute(table.select_not_integer))]
+            wrong = find_damage(connection, _MOST_DAMAGE)
             if wrong:
-                return Examined(damage=tuple(f"something else than a number in {name}" for name in wrong))
+                return Examined(damage=tuple(wrong))
             ((messages, entries),) = connection.execute(schema.COUNT_HISTORY)
         except sqlite3.Error as error:
             return Examined(damage=(str(error),))

@@ -4,21 +4,51 @@ What follows from a table's declaration are its methods; behind the tables are t
 part of one. `facts` and `checkpoint` are what a restart reads. The other tables are history: views of the facts,
 written in groups after them. `projected` in `meta` counts the facts that history shows.
 
-A row is what SQLite says it is: no checksum of our own tells whether a byte of it was changed (D-284).
+A row is what SQLite says it is: no checksum of our own tells whether a byte of it was changed (D-284). Whether its
+values are of the kind that belongs there is asked of files from elsewhere, and where a reader has failed (D-793).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
+from emulator.core.language.calendar import DAY_MS, LATEST_MS
+from emulator.core.model.messages import EventState, HoldReason
+from emulator.core.model.options import CallType
+from emulator.core.model.workflows import RunState
 from emulator.core.record import Record
+from emulator.queries.history import AnnotationKind
 from emulator.statistics.series import USAGE_FIELDS, WORKFLOW_FIELDS
+
+
+class Content(Enum):
+    """What the bytes of a blob are; the value names the function in SQL that looks at them (`damage.py`)."""
+
+    TEXT = "is_text"
+    MESSAGE = "is_message"
+    OUTCOME = "is_outcome"
+    RULE = "is_rule"
+    RUN = "is_run"
+    WAITER = "is_waiter"
+    FACTS = "is_facts"
+    CHECKPOINT = "is_checkpoint"
+    META = "is_meta"
+
+
+class Blob(Record):
+    """A blob that holds a record, some of whose fields the `repeats` columns repeat."""
+
+    content: Content
+    repeats: tuple[str, ...] = ()
 
 
 class Table(Record):
     """A table: its columns with their definitions; `indexes` maps names of indexes to columns.
 
-    `key` is a primary key of several columns.
+    `key` is a primary key of several columns. What a value may be follows from its column's definition and name, and
+    for some columns from `choices` (the texts that there are), `lists` (texts that are JSON lists of texts), `blobs`
+    (what the bytes are) and `references` (the table and column that must have the value).
     """
 
     name: str
@@ -26,6 +56,10 @@ class Table(Record):
     key: tuple[str, ...] = ()
     has_rowid: bool = True
     indexes: Mapping[str, str] = {}
+    choices: Mapping[str, tuple[str, ...]] = {}
+    lists: tuple[str, ...] = ()
+    blobs: Mapping[str, Blob] = {}
+    references: Mapping[str, tuple[str, str]] = {}
 
     @property
     def create(self) -> tuple[str, ...]:
@@ -47,11 +81,62 @@ class Table(Record):
         return self.insert.replace("INSERT", "INSERT OR REPLACE", 1)
 
     @property
-    def select_not_integer(self) -> str:
-        """Finds a row that has something else where a number belongs; SQLite takes any value in any column."""
-        numbers = [name for name, definition in self.columns.items() if definition.startswith("INTEGER")]
-        wrong = (f"typeof({name}) NOT IN ('integer', 'null')" for name in numbers)
-        return f"SELECT 1 FROM {self.name} WHERE {' OR '.join(wrong) or 'FALSE'} LIMIT 1"
+    def select_damage(self) -> str:
+        """Finds rows with a value that is not what is declared: the key as bytes, and the first column at fault.
+
+        SQLite takes any value in any column. The parameter is how many rows to find at most.
+        """
+        tests = {name: f"WHEN NOT ({self._is_right(name)}) THEN '{name}'" for name in self.columns}
+        blobs = [tests.pop(name) for name in self.blobs]
+        texts = [name for name, definition in self.columns.items() if definition.startswith("TEXT")]
+        if texts:
+            # One call for all texts of a row. Between them stands what is part of no character.
+            joined = " || char(10) || ".join(f"coalesce({name}, '')" for name in texts)
+            tests[""] = f"WHEN NOT is_text(CAST({joined} AS BLOB)) THEN '{NO_TEXT}'"
+        key = self.key[0] if self.key else next(iter(self.columns))
+        return (
+            f"SELECT CAST({key} AS BLOB), CASE {' '.join([*tests.values(), *blobs])} END AS wrong FROM {self.name} "
+            "WHERE wrong IS NOT NULL LIMIT ?"
+        )
+
+    def _is_right(self, column: str) -> str:
+        """The condition on a column's value."""
+        definition = self.columns[column]
+        kind = definition.partition(" ")[0]
+        conditions = [f"typeof({column}) = '{kind.lower()}'"]
+        if kind == "INTEGER":
+            conditions.append(f"{column} BETWEEN 0 AND {_LAST_OF.get(column, _last_of(column))}")
+        if column in self.choices:
+            conditions.append(f"{column} IN ({', '.join(map(repr, self.choices[column]))})")
+        if column in self.lists:
+            conditions.append(
+                f"CASE WHEN json_valid({column}) THEN json_type({column}) = 'array' AND NOT EXISTS "
+                f"(SELECT 1 FROM json_each({column}) WHERE type != 'text') ELSE FALSE END"
+            )
+        if column in self.blobs:
+            blob = self.blobs[column]
+            conditions.append(f"{blob.content.value}({', '.join((column, *blob.repeats))})")
+        if column in self.references:
+            table, name = self.references[column]
+            conditions.append(f"{column} IN (SELECT {name} FROM {table})")
+        text = " AND ".join(conditions)
+        is_nullable = "NOT NULL" not in definition and "PRIMARY KEY" not in definition
+        return f"{column} IS NULL OR ({text})" if is_nullable else text
+
+    def expected(self, column: str) -> str:
+        """What a value of a column is, in words."""
+        kind = self.columns[column].partition(" ")[0]
+        if column in self.references:
+            return f"a {self.references[column][1]} of {self.references[column][0]}"
+        if column in self.choices:
+            return f"one of {', '.join(self.choices[column])}"
+        if column in self.lists:
+            return "a JSON list of texts"
+        if column in self.blobs:
+            return self.blobs[column].content.value.replace("is_", "the bytes of: ")
+        if kind == "INTEGER":
+            return "an instant from 1970 to 9999" if column.endswith("_ms") else "a whole number from 0 to 2^53"
+        return {"TEXT": "a text", "BLOB": "bytes"}[kind]
 
     @property
     def empty(self) -> str:
@@ -63,6 +148,18 @@ class Table(Record):
         return f"INSERT INTO main.{self.name} SELECT * FROM copy.{self.name}"
 
 
+# What is at fault where it is no single column.
+NO_TEXT = "a text in no UTF-8"
+
+# A retry may be due up to a day after the last instant of a clock.
+_LAST_OF = {"next_delivery_ms": LATEST_MS + DAY_MS}
+
+
+def _last_of(column: str) -> int:
+    """The largest number in a column: an instant that a clock can show, or what every reader of JSON can."""
+    return LATEST_MS if column.endswith("_ms") else 2**53
+
+
 _INTEGER, _TEXT, _BLOB = "INTEGER NOT NULL", "TEXT NOT NULL", "BLOB NOT NULL"
 
 # Message ids begin alike, and are random from there on: an index in their order would be changed all over by each
@@ -71,14 +168,23 @@ _INTEGER, _TEXT, _BLOB = "INTEGER NOT NULL", "TEXT NOT NULL", "BLOB NOT NULL"
 IDS_TOGETHER = 16_384
 DISTINCT = "substr({}, 10, 6)"
 
-META = Table(name="meta", columns={"name": "TEXT PRIMARY KEY", "value": _BLOB}, has_rowid=False)
+_CALL_TYPES = tuple(each.value for each in CallType)
+
+META = Table(
+    name="meta",
+    columns={"name": "TEXT PRIMARY KEY", "value": _BLOB},
+    has_rowid=False,
+    blobs={"value": Blob(content=Content.META, repeats=("name",))},
+)
 FACTS = Table(
     name="facts",
     columns={"last_seq": "INTEGER PRIMARY KEY", "count": _INTEGER, "payload": _BLOB},
+    blobs={"payload": Blob(content=Content.FACTS)},
 )
 CHECKPOINT = Table(
     name="checkpoint",
     columns={"id": "INTEGER PRIMARY KEY CHECK (id = 1)", "covers": _INTEGER, "state": _BLOB},
+    blobs={"state": Blob(content=Content.CHECKPOINT)},
 )
 MESSAGES = Table(
     name="messages",
@@ -98,6 +204,8 @@ MESSAGES = Table(
         "definition": _BLOB,
     },
     indexes={"messages_by_id": f"number / {IDS_TOGETHER}, {DISTINCT.format('message_id')}"},
+    lists=("labels",),
+    blobs={"definition": Blob(content=Content.MESSAGE, repeats=("number", "message_id", "account_id", "url"))},
 )
 EVENTS = Table(
     name="events",
@@ -110,6 +218,7 @@ EVENTS = Table(
         "next_delivery_ms": "INTEGER",
     },
     indexes={"events_of_message": "number"},
+    choices={"state": tuple(each.value for each in EventState)},
 )
 ATTEMPTS = Table(
     name="attempts",
@@ -124,6 +233,7 @@ ATTEMPTS = Table(
         "outcome": _BLOB,
         "answered_by": "BLOB",
     },
+    blobs={"outcome": Blob(content=Content.OUTCOME), "answered_by": Blob(content=Content.RULE)},
 )
 ANNOTATIONS = Table(
     name="annotations",
@@ -137,6 +247,10 @@ ANNOTATIONS = Table(
         "reason": "TEXT",
     },
     indexes={"annotations_of_message": DISTINCT.format("message_id")},
+    choices={
+        "kind": tuple(each.value for each in AnnotationKind),
+        "reason": tuple(each.value for each in HoldReason),
+    },
 )
 DEAD_LETTERS = Table(
     name="dead_letters",
@@ -149,6 +263,7 @@ DEAD_LETTERS = Table(
         "attempt_seq": _INTEGER,
     },
     indexes={"dead_letters_in_order": "position"},
+    references={"number": ("messages", "number"), "attempt_seq": ("attempts", "seq")},
 )
 # What has passed through each account up to the end of a minute, since the world began; a minute in which nothing
 # did has no row (D-401).
@@ -176,6 +291,8 @@ WORKFLOW_RUNS = Table(
         "definition": _BLOB,
     },
     indexes={"workflow_runs_by_id": "run_id", "workflow_runs_by_invoker": "invoker"},
+    lists=("labels",),
+    blobs={"definition": Blob(content=Content.RUN, repeats=("run_number", "run_id", "account_id", "created_ms"))},
 )
 WORKFLOW_ENDS = Table(
     name="workflow_ends",
@@ -187,6 +304,7 @@ WORKFLOW_ENDS = Table(
         "dead_letter_id": "TEXT",
     },
     indexes={"workflow_ends_by_state": "state"},
+    choices={"state": tuple(each.value for each in RunState if each is not RunState.STARTED)},
 )
 WORKFLOW_STEPS = Table(
     name="workflow_steps",
@@ -199,16 +317,19 @@ WORKFLOW_STEPS = Table(
         "body": _BLOB,
     },
     indexes={"workflow_steps_of_run": "run_number"},
+    choices={"call_type": _CALL_TYPES},
 )
 WORKFLOW_MESSAGES = Table(
     name="workflow_messages",
     columns={"number": "INTEGER PRIMARY KEY", "run_number": _INTEGER, "call_type": _TEXT},
     indexes={"workflow_messages_of_run": "run_number"},
+    choices={"call_type": _CALL_TYPES},
 )
 WORKFLOW_WAITS = Table(
     name="workflow_waits",
     columns={"number": "INTEGER PRIMARY KEY", "run_number": _INTEGER, "at_ms": _INTEGER, "waiter": _BLOB},
     indexes={"workflow_waits_of_run": "run_number"},
+    blobs={"waiter": Blob(content=Content.WAITER)},
 )
 # As USAGE_MINUTES, of the runs.
 WORKFLOW_MINUTES = Table(

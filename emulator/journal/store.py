@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from emulator.core.checkpoint import Checkpoint, capture, restore
-from emulator.core.errors import Damaged
+from emulator.core.errors import Damaged, UnreadableRow
 from emulator.core.state import State
 from emulator.core.world_setup import KEEP_ALL, Keep
 from emulator.journal import codec, files, schema
 from emulator.journal.conditions import first_rows
+from emulator.journal.damage import find_damage
 from emulator.journal.database import MEMORY, Database, Job, Pool
 from emulator.journal.projection import Projector
 from emulator.journal.writer import DEFAULT_THRESHOLDS, Backlog, StartingPoint, Thresholds, Writer
@@ -40,6 +41,7 @@ class Store:
         self._thresholds = thresholds
         self.writer = Writer(database, thresholds, keep)
         self.latest = self.writer.latest
+        self._unreadable: UnreadableRow | None = None
         # What a reset returns to, if that is known without the database.
         self._base: Checkpoint | None = None
 
@@ -259,6 +261,19 @@ class Store:
             return await self._database.run(job, self.writer.check, is_little=self.writer.is_short)
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from error
+
+    async def find_damage(self) -> UnreadableRow | None:
+        """What is wrong with a row of the database, None if all are what they should be (D-793).
+
+        It looks at all of it, once something could not be read; what it has found is known from then on.
+        """
+        if self._unreadable is None:
+            try:
+                lines = await self._database.run(lambda connection: find_damage(connection, 1), self.writer.check)
+            except sqlite3.Error as error:
+                lines = [str(error)]
+            self._unreadable = UnreadableRow(self.path, lines[0]) if lines else None
+        return self._unreadable
 
     def damaged(self, what: str) -> Damaged:
         """What to raise for damage that was found in history."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from emulator.core import commands
 from emulator.core.checkpoint import Checkpoint, capture
-from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, WorldBroken
+from emulator.core.errors import Conflict, InsufficientStorage, InvalidInput, UnreadableRow, WorldBroken
 from emulator.core.model.messages import HeldDestination
 from emulator.core.model.resources import Account
 from emulator.core.record import AccountId, token_text
@@ -22,7 +22,7 @@ from emulator.delivery.transport import DeliveryTransport
 from emulator.engine.clock import Anchor, PacedClock, wall_ms
 from emulator.engine.driver import Driver
 from emulator.fixtures.initial_state import begin_anew
-from emulator.journal.files import UnusableDatabase
+from emulator.journal.files import DAMAGE, UnusableDatabase
 from emulator.journal.history import History
 from emulator.journal.message_logs import MessageLogs
 from emulator.journal.snapshots import SavedWorld, Snapshots
@@ -166,6 +166,17 @@ class World:
     def waits_for_room(self) -> bool:
         """Whether this world continues by itself as soon as its disk has room (D-282)."""
         return self._store.waits_for_room
+
+    async def why_unreadable(self, error: Exception) -> UnreadableRow | None:
+        """Why a reader of this world's history may have failed: a row that is not what it should be (D-793).
+
+        None for an error that no such row explains.
+        """
+        if not isinstance(error, DAMAGE):
+            return None
+        with contextlib.suppress(Conflict, WorldBroken, ValueError):
+            return await self._store.find_damage()
+        return None
 
     async def clock_status(self) -> ClockStatus:
         """The status of the clock, or where it stands if the world has stopped or is being reset."""

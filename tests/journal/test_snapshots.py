@@ -210,12 +210,12 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a broken attempt": (_with("UPDATE attempts SET outcome = ?", b"\xa1x"), "damaged: "),
     "an instant that is none": (
         _with("UPDATE attempts SET at_ms = ?", b""),
-        "damaged: something else than a number in attempts",
+        "damaged: table attempts, row 4, column at_ms: expected an instant from 1970 to 9999",
     ),
     "an unknown event": (_with("UPDATE events SET state = 'LOST'"), "damaged: "),
     # A reader that counts through history would never reach the end.
     "an event far ahead": (
-        _with("UPDATE events SET seq = ? WHERE seq = 1", 2**62),
+        _with("UPDATE events SET seq = ? WHERE seq = 1", 2**40),
         "damaged: its history ends with entry",
     ),
     "numbers to come far ahead": (_with_meta("history_seq", b"%d" % 2**62), "damaged: its history ends with"),
