@@ -74,17 +74,13 @@ export async function createWorld(options: Schemas["WorldGiven"] = {}) {
   const apps: Server[] = [];
   /** Moves the clock, such as by "1d2h", and does all that is due on the way. */
   const advance = (by: string) => call("post", "/_emulator/clock/advance", { body: { by } });
+  const list = async (name: "deliveries" | "runs", query: object): Promise<any[]> => {
+    const page: any = await call("get", `/_emulator/${name}` as const, { query: { limit: 1000, ...query } });
+    return [...page[name], ...(page.cursor ? await list(name, { ...query, cursor: page.cursor }) : [])];
+  };
   /** The attempts, the newest first; `*` in the URL stands for anything. */
-  const deliveries = async (url = "*", from?: string): Promise<Schemas["Delivery"][]> => {
-    const query = { url, limit: 1000, order: "latestFirst", ...(from && { cursor: from }) } as const;
-    const { deliveries: page, cursor } = await call("get", "/_emulator/deliveries", { query });
-    return [...(page as Schemas["Delivery"][]), ...(cursor ? await deliveries(url, cursor) : [])];
-  };
-  const runs = async (from?: string): Promise<Schemas["RunSummary"][]> => {
-    const query = { limit: 1000, ...(from && { cursor: from }) };
-    const { runs: page, cursor } = await call("get", "/_emulator/runs", { query });
-    return [...page, ...(cursor ? await runs(cursor) : [])];
-  };
+  const deliveries = (url = "*"): Promise<Schemas["Delivery"][]> => list("deliveries", { url, order: "latestFirst" });
+  const runs = (): Promise<Schemas["RunSummary"][]> => list("runs", {});
   /** Answers for a destination: with one response after the other, the last for all that follow. */
   const respond = (url: string, ...sequence: Schemas["ResponseGiven"][]) =>
     call("post", "/_emulator/destinations", { body: { match: { url }, sequence } });

@@ -181,7 +181,7 @@ async def test_a_loop_that_doubles_is_held_with_all_that_has_not_left() -> None:
 
 @on_loop
 async def test_what_was_canceled_before_it_left_ends_although_its_destination_is_held() -> None:
-    """D-780: it waits for nobody to free the destination."""
+    """D-780."""
     engine = Engine(max_attempts_per_instant=0)
     await engine.publish(A, delay_ms=SECOND)
     waiting_id = await engine.publish(A, delay_ms=SECOND)

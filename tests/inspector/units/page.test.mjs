@@ -44,7 +44,7 @@ test("listeners are told of another state, and of nothing else", () => {
   assert.equal(told, 0);
   store.dispatch({ type: "clock", clock: { now_ms: 1, rate: 0 } });
   store.dispatch({ type: "clock", clock: { now_ms: 2 } });
-  assert.deepEqual(store.state.clock, { now_ms: 2, rate: 0 });
+  assert.deepEqual(store.state.clock, { now_ms: 2, rate: 0, held: undefined });
   end();
   store.dispatch({ type: "changed" });
   assert.equal(told, 2);
