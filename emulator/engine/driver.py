@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from emulator.core import commands, message_facts, resource_facts
 from emulator.core.commands import Command
 from emulator.core.errors import Conflict, WorldBroken
-from emulator.core.model.messages import Attempt, Duplicate, HeldDestination, Phase, Progress
+from emulator.core.model.messages import Attempt, Duplicate, HeldDestination, Message, Phase, Progress
 from emulator.core.simulation import Simulation
 from emulator.core.state import Fact, StateView, delivered_message, duplicate_subject, is_called_off
 from emulator.engine.advance import Advance
@@ -126,6 +126,8 @@ class Driver:
                 # Before anything starts: a message too many does not.
                 self._hold_loops(command, outcome.facts)
                 outcome.facts.extend(self._simulation.continue_instant(at_most))
+            if isinstance(command, commands.RecordAttempt) and command.message_id not in self.state.messages:
+                self._guard.forget(command.message_id)
         except WorldBroken as error:
             self.stop(str(error), error)
             raise
@@ -137,7 +139,10 @@ class Driver:
     def _may_continue_loop(self, command: Command[R]) -> bool:
         """Whether an attempt in flight may have caused the messages that a command creates."""
         if isinstance(command, commands.RecordAttempt):
-            return self._guard.has_chain(command.message_id)
+            if not self._guard.has_chain(command.message_id):
+                return False
+            progress = self.state.messages.get(command.message_id)
+            return progress is not None and _may_cause_messages(progress.message)
         return bool(self.outbox.left) and type(command) is not commands.AdvanceClock
 
     def _hold_loops(self, command: Command[R], produced: list[Fact]) -> None:
@@ -153,8 +158,6 @@ class Driver:
                 loop = self._guard.published(message, self.outbox.left, advancing=advancing)
             if loop is not None:
                 produced += self._hold(loop)
-        if isinstance(command, commands.RecordAttempt) and command.message_id not in self.state.messages:
-            self._guard.forget(command.message_id)
 
     def _hold(self, loop: Loop) -> list[Fact]:
         """Let nothing leave to a destination any more. The facts are still to be journaled."""
@@ -430,6 +433,11 @@ class Driver:
             raise WorldBroken(str(self._broken), is_disk_full=self._broken.is_disk_full)
         if self.is_closed:
             raise Conflict("this world is being reset or removed")
+
+
+def _may_cause_messages(message: Message) -> bool:
+    """Whether the outcome of an attempt may create other messages."""
+    return message.policy.callback is not None or message.policy.failure_callback is not None or message.run is not None
 
 
 def _log_stop(reason: str, error: BaseException | None) -> None:

@@ -82,6 +82,8 @@ class LoopGuard:
         self._instant: tuple[bool, int] = (False, 0)
         # Per message with a cause, how many of its chain went to each destination.
         self._chains: dict[MessageId, Mapping[str, int]] = {}
+        # The chain that was continued last, by which destination, and what it became: messages of one cause share it.
+        self._last: tuple[Mapping[str, int], str, Mapping[str, int]] = ({}, "", {})
         # The destinations whose attempts may have published: only they can close a circle.
         self._publishers: set[str] = set()
         # By destination: messages of advances that continue a chain; retries beyond a great many.
@@ -119,7 +121,9 @@ class LoopGuard:
         cause = next(iter(messages.values()))
         publisher = destination_origin(cause.url)
         self._publishers.add(publisher)
-        chain = self._chains.get(cause.message_id) or {publisher: 0}
+        chain = self._chains.get(cause.message_id)
+        if chain is None:
+            chain = self._chains[cause.message_id] = {publisher: 0}
         return self._continue(message, chain, advancing=advancing)
 
     def followed(self, message: Message, cause_id: MessageId, *, advancing: bool) -> Loop | None:
@@ -142,10 +146,14 @@ class LoopGuard:
         if is_call_of_run or origin not in self._publishers:
             self._chains[message.message_id] = chain
             return None
-        count = chain[origin] + 1 if origin in chain else 0
-        if len(chain) >= _MOST_OF_CHAIN:
-            chain = {}
-        self._chains[message.message_id] = {**chain, origin: count}
+        continued, to, longer = self._last
+        if continued is not chain or to != origin:
+            count = chain[origin] + 1 if origin in chain else 0
+            kept = chain if len(chain) < _MOST_OF_CHAIN else {}
+            longer = {**kept, origin: count}
+            self._last = chain, origin, longer
+        self._chains[message.message_id] = longer
+        count = longer[origin]
         limit = self._most
         if count <= limit:
             if not advancing or count <= 1:
