@@ -18,7 +18,8 @@ from emulator.core.model.messages import (
     Phase,
     destination_origin,
 )
-from emulator.core.record import QueueName, RunId
+from emulator.core.model.options import FlowControl
+from emulator.core.record import FlowKey, QueueName, RunId
 from tests.harness.engines import Engine, publish
 from tests.harness.loops import on_loop
 from tests.harness.simulations import (
@@ -177,6 +178,41 @@ async def test_a_loop_that_doubles_is_held_with_all_that_has_not_left() -> None:
     assert (owner.active, len(owner.global_wait_list)) == (0, 0)
     assert len(waiting(engine)) == len(engine.driver.state.messages)
     assert engine.driver.outbox.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"queue": QueueName("line")},
+        {"flow_control": FlowControl(key=FlowKey("k"), parallelism=4, rate=None, period_ms=1_000)},
+    ],
+)
+@on_loop
+async def test_what_is_withdrawn_gives_back_its_places(options: dict[str, Any]) -> None:
+    engine = Engine(max_attempts_per_instant=10)
+    await engine.driver.submit(
+        commands.UpsertQueue(account_id=ACCOUNT_ID, name=QueueName("line"), parallelism=4, paused=False)
+    )
+    publishing(engine, A, A, A, A, **options)
+    await engine.publish(A, delay_ms=SECOND)
+    await engine.publish(B, delay_ms=2 * SECOND, **{**options, "queue": None})
+
+    [destination] = (await engine.driver.advance.by(MINUTE)).held
+
+    owner = engine.driver.state.accounts[ACCOUNT_ID]
+    assert engine.transport.sent[-1] == B
+    assert (owner.active, list(owner.queue_slots[QueueName("line")])) == (0, [])
+    assert all(flow.active == 0 for flow in owner.flow_keys.values())
+    live = len(engine.driver.state.messages)
+    assert len(waiting(engine)) == live > 50
+
+    # The application is mended: all messages leave but that one, and everything ends.
+    del engine.transport.handlers[A]
+    await engine.driver.submit(commands.CancelMessage(account_id=ACCOUNT_ID, message_id=destination.message_id))
+    await engine.driver.settle()
+    assert not engine.driver.state.messages
+    assert (owner.active, owner.queue_slots[QueueName("line")], owner.queue_lag[QueueName("line")]) == (0, {}, 0)
+    assert all(flow.active == 0 for flow in owner.flow_keys.values())
 
 
 @on_loop

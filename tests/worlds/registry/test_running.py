@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from emulator.core.model.messages import Via
+from emulator.core.model.messages import Response, Via
+from emulator.delivery.mounts import MountedRequest
 from tests.harness.emulators import EPOCH_MS, InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 from tests.worlds.registry.callers import DAY, FAST, HOOK, HOUR, MINUTE, SECOND, Caller, delivered
@@ -95,3 +96,33 @@ async def test_message_that_is_retried_without_delay_or_end_is_held_by_its_accou
     [message] = emulator.world.state.messages
     assert (await emulator.delete(f"/v2/messages/{message}")).status == 200
     assert "held" not in await emulator.advance("1h")
+
+
+@with_emulator(max_attempts_per_instant=3)
+async def test_a_message_whose_attempt_was_withdrawn_is_explained_with_the_attempt_that_left(
+    emulator: InProcess,
+) -> None:
+    is_mended = False
+
+    async def receive(_: MountedRequest) -> Response:
+        for _time in range(0 if is_mended else 3):
+            await emulator.publish(HOOK)
+        return Response(status=200, headers=(), body=b"")
+
+    emulator.world.transport.mount(HOOK.rpartition("/")[0], receive)
+    await emulator.publish(HOOK, {"Svc-Delay": "1s"})
+    [held] = (await emulator.advance("1m"))["held"]
+    events = (await emulator.get("/v2/events?state=ACTIVE&count=1000")).json["events"]
+    live = set(emulator.world.state.messages)
+    withdrawn = [each["messageId"] for each in events if each["messageId"] in live - {held["message_id"]}]
+    waits = (await emulator.control("GET", f"/messages/{withdrawn[0]}/explain")).json
+    assert [each["kind"] for each in waits["reasons"]] == ["created", "held"]
+    assert waits["summary"].endswith(f"until message {held['message_id']} is deleted, or the world is reset.")
+
+    is_mended = True
+    assert (await emulator.delete(f"/v2/messages/{held['message_id']}")).status == 200
+    await emulator.world.driver.settle()
+
+    explained = (await emulator.control("GET", f"/messages/{withdrawn[0]}/explain")).json
+    assert [each["kind"] for each in explained["reasons"]] == ["created", "held", "attempt", "delivered"]
+    assert explained["reasons"][1]["text"].startswith("held by destination https://api.example.com (loop) until ")
