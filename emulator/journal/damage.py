@@ -30,8 +30,12 @@ def find_damage(connection: sqlite3.Connection, most: int) -> list[str]:
         for key, column in connection.execute(table.select_damage, (most - len(lines),)):
             lines.append(f"table {table.name}, row {_shown(key)}, {_expectation(table, column)}")
         if len(lines) == most:
-            break
-    return lines
+            return lines
+    odd = connection.execute(schema.SELECT_ODD_EVENTS, (most - len(lines),))
+    return [
+        *lines,
+        *(f"table events, message {number}: expected one creation, and one end at most" for (number,) in odd),
+    ]
 
 
 def _shown(key: bytes | None) -> str:

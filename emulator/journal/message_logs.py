@@ -154,6 +154,9 @@ class MessageLogs:
         found = {row[0]: row for row in progress}
         page = page_of(rows, count, lambda row: f"{message_of(row[1]).created_ms}-{row[0]}")
         recorded = [_message_progress(found[number], message_of(definition)) for number, definition in page.items]
+        for each in recorded:
+            if each.ended is None and each.message.message_id not in at.live:
+                raise self._store.damaged(f"the end of the message {each.message.message_id} is missing in its history")
         return Page(items=tuple(recorded), cursor=page.cursor)
 
     async def find(self, message_id: MessageId) -> MessageLog | None:

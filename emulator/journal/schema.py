@@ -407,6 +407,11 @@ SELECT_ANY_TABLE = "SELECT name FROM sqlite_master LIMIT 1"
 SELECT_DEFINITIONS = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
 SELECT_SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 CHECK_INTEGRITY = "PRAGMA integrity_check(10)"
+# The parameter is how many to find at most. History is dropped by whole messages, so that each has all of its events.
+SELECT_ODD_EVENTS = """
+SELECT number FROM events GROUP BY number
+HAVING sum(state = 'CREATED') != 1 OR sum(state IN ('DELIVERED', 'FAILED', 'CANCELED')) > 1 LIMIT ?
+"""
 COUNT_HISTORY = """
 SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM events) + (SELECT count(*) FROM attempts)
 """

@@ -65,6 +65,20 @@ def test_nothing_is_wrong_with_what_the_emulator_writes(tmp_path: Path, good: by
         assert find_damage(connection, 10) == []
 
 
+@on_loop
+async def test_history_that_was_dropped_is_no_damage(tmp_path: Path) -> None:
+    """D-793: what is kept is kept by whole messages."""
+    path = tmp_path / "w.db"
+    async with in_process(db=str(path), keep_history="20") as emulator:
+        await something_in_every_table(emulator)
+        await emulator.rule("https://twice.test/", respond={"status": 200}, duplicate="3m")
+        for _ in range(20):
+            await emulator.publish("https://twice.test/")
+            await emulator.advance("1m")
+        assert (await emulator.control("GET", "/deliveries")).json["dropped"]["entries"] > 20
+    assert examine(path).damage == ()
+
+
 # What SQLite takes in any column, by the kind of the column; nothing of it belongs there.
 WRONG: dict[str, tuple[object, ...]] = {
     "INTEGER": (-1, 2**63 - 1, 2**60, 1.5, b"", b"\xff", "text"),
@@ -118,6 +132,7 @@ def test_a_value_of_another_kind_is_found_in_every_column(
         ("UPDATE attempts SET outcome = x'00'", "attempts, row 4, column outcome: expected the bytes of: outcome"),
         ("UPDATE messages SET labels = '[1]' WHERE number = 1", "messages, row 1, column labels: expected a JSON list"),
         ("UPDATE messages SET url = CAST(x'61ff' AS TEXT) WHERE number = 1", "messages, row 1, a text in no UTF-8"),
+        ("UPDATE events SET number = 2 WHERE seq = 1", "events, message "),
         ("UPDATE dead_letters SET attempt_seq = 99999", "dead_letters, row "),
         ("UPDATE workflow_runs SET definition = x'90' WHERE run_number = 1", "workflow_runs, row 1, column definition"),
         (
