@@ -363,7 +363,6 @@ class FlowCountersReset(UnloggedFact):
         flow = state.accounts[self.account_id].flow_keys[self.key]
         active = 0 if self.parallelism else flow.active
         change_flow(state, flow, active=active, rate_count=0, window_start_ms=self.at_ms)
-        state.timers.disarm(TimerKind.RATE_WINDOW, subject_of(self.account_id, self.key))
         if not self.parallelism:
             return
         # An attempt that is under way now no longer counts: its end must not free the slot of a later one.

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from emulator.core import record
 from emulator.core.errors import Malformed
 from emulator.core.model.resources import Plan
-from emulator.core.world_setup import WorldSetup, parse_world_name
+from emulator.core.world_setup import WorldSetup, parse_name_in_files, parse_token, parse_world_name
 
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 BASE58 = f"[{ALPHABET}]"
@@ -121,6 +121,22 @@ def test_world_key_is_long_enough_to_be_a_key() -> None:
     assert len(record.world_key(0, "\u00fc\udc80")) == 32
 
 
+def test_every_name_is_what_it_has_always_been() -> None:
+    """D-060, D-260: what a seed gives stays the same from version to version, as recorded runs and snapshots need."""
+    assert record.world_key(7, "w").hex() == "d3075ef63b5b8310323478569f9effe73e6b3cdca2f0d5e99eb566811bf4e9f5"
+    assert record.event_key(7, 1000).hex() == "1e6f870ef4ea09db95ad56c8ce1f800efc96e046ece9d160fe01f4db292c9d8b"
+    assert record.token_key("t").hex() == "e39d4a944da60751280b58b426267e917c16d714f3ad943c22b5818907152d1b"
+    assert record.message_id(KEY, 1) == "msg_7YoJxGDFjGC53oPyaSAbM442yP5M8AaPTNE2Amd6vonMhGR5BjL36"
+    assert record.schedule_id(KEY, 1) == "scd_5zwKtN4jB7jCHvWazTrec1nf3fHr"
+    assert record.run_id(KEY, 1) == "wfr_8FCRctEsTrH3UHJMs3HwH"
+    assert record.signing_key(KEY, 1) == "sig_5ur9kD1DYsrvFrnAuVzW9NNkBFLT"
+    assert record.jwt_id(KEY, 1) == "jwt_T67RK9fp4s2ZwSQ3xBhaoafgDvz4"
+    assert record.draw(KEY, "p", 1) == 0.3724749656745133
+    assert record.uuid(KEY, "k", 1) == "3613ebca-14e4-4c7d-b0d4-681bee8fc739"
+    assert record.token_text(KEY, "k", 1, 40) == "8hPbSaKGyaJUmKnwbJ8w9Xfe5fL6MWhSLDKWuKsy"
+    assert record.queue_token("u", "p") == "eyJVc2VySUQiOiJ1IiwiUGFzc3dvcmQiOiJwIn0="
+
+
 @given(keys, numbers)
 def test_uuid_has_the_shape_of_a_random_one(key: bytes, number: int) -> None:
     text = record.uuid(key, "search index", number)
@@ -183,3 +199,24 @@ def test_a_world_without_a_given_epoch_begins_at_the_wall_clock_and_never_twice_
     assert SETUP.beginning(5) is SETUP
     open_setup = replace(SETUP, epoch_is_given=False)
     assert [open_setup.beginning(now_ms).epoch_ms for now_ms in (5, 1, 0)] == [5, 2, 0]
+
+
+@pytest.mark.parametrize("name", ["con", "CON", "con.db", "Con.tar.gz", "lpt1", "name.", "a.b."])
+def test_a_name_that_windows_reserves_is_refused(name: str) -> None:
+    """D-305."""
+    with pytest.raises(Malformed, match=f"^expected a name that a file can have on every system, .* '{name}'$"):
+        parse_name_in_files(name)
+
+
+@pytest.mark.parametrize("name", ["a", "con-1", "a.con", "falcon", "a.b"])
+def test_a_name_that_every_system_takes_is_kept(name: str) -> None:
+    """D-305."""
+    assert parse_name_in_files(name) == name
+
+
+def test_a_token_that_is_none_is_refused_with_what_one_is() -> None:
+    """D-432."""
+    assert parse_token("abcd-._~+/12==") == "abcd-._~+/12=="
+    for text in ("short", "with space", "a=bcdefgh", "x" * 257):
+        with pytest.raises(Malformed, match=r"^expected 8 to 256 letters, digits and -\._~\+/ with nothing but ="):
+            parse_token(text)

@@ -72,6 +72,7 @@ def test_an_instant_done_in_parts_is_the_same_as_at_once(at_most: int) -> None:
     at_once = whole.simulation.handle(advance).facts
 
     in_parts = parted.simulation.handle(advance, at_most).facts
+    assert len([fact for fact in in_parts if isinstance(fact, message_facts.AttemptStarted)]) <= at_most
     while parted.simulation.is_due:
         more = parted.simulation.continue_instant(at_most)
         assert len([fact for fact in more if isinstance(fact, message_facts.AttemptStarted)]) <= at_most
@@ -176,5 +177,5 @@ def test_the_clock_may_be_set_back_only_before_anything_has_happened() -> None:
     scheduled.write_schedule("* * * * *", URL)
     world.publish(URL)
     for used in (world, scheduled):
-        with pytest.raises(Conflict):
+        with pytest.raises(Conflict, match=r"^the clock cannot go back once something has happened in the world"):
             used.do(commands.SetBackClock(to_ms=EPOCH_MS - 2 * DAY))

@@ -52,6 +52,8 @@ EXTERNAL = [
     "http://172.32.0.1/",
     "http://192.169.0.1/",
     "http://[2606:2800:220:1::1]/",
+    # What a gateway would make an IPv4 address of; this one is behind none.
+    "http://[2606:2800:220:1::a9fe:a9fe]/",
     "http://localhost.example.com/",
     "http://internal.example/",
     "http://localhost@example.com/",

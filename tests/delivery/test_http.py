@@ -20,6 +20,7 @@ from emulator.core.model.messages import Response
 from emulator.core.model.options import Method
 from emulator.core.record import Headers
 from emulator.core.rules.attempts import TIMEOUT_ERROR
+from emulator.delivery.aiohttp_transport import InvalidResponse
 from emulator.delivery.egress import Resolved
 from emulator.delivery.http import CONNECTION_FAILED, REFUSED, RESET, UNREACHABLE, HttpClient, SendFailure, failure_text
 from emulator.wire.urls import Target, read_target
@@ -416,6 +417,23 @@ def test_errors_of_connecting_are_told_apart_on_every_system(error: OSError, tex
     failed = aiohttp.ClientConnectorError(SimpleNamespace(ssl=True, host="app.test", port=1), error)  # type: ignore[arg-type]  # all that is read of it
 
     assert failure_text(failed, TARGET) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        pytest.param(TimeoutError(), "timeout: no response in time", id="timeout"),
+        pytest.param(ssl.SSLError(), "TLS handshake failed", id="tls"),
+        pytest.param(aiohttp.ServerDisconnectedError(), "server disconnected without a response", id="disconnected"),
+        pytest.param(aiohttp.ClientPayloadError(), "server disconnected in the middle of the response", id="cut-short"),
+        pytest.param(InvalidResponse(), "invalid response", id="no-http"),
+        pytest.param(aiohttp.InvalidURL("x"), "invalid request: a header or the URL cannot be sent", id="invalid-url"),
+        pytest.param(ValueError(), "invalid request: a header or the URL cannot be sent", id="invalid-header"),
+        pytest.param(RuntimeError(), CONNECTION_FAILED, id="another"),
+    ],
+)
+def test_each_error_of_the_client_has_its_text(error: Exception, text: str) -> None:
+    assert failure_text(error, TARGET) == text
 
 
 def test_an_error_of_a_connection_is_told_by_what_caused_it() -> None:

@@ -16,7 +16,8 @@ from emulator.core.model.options import Method
 from emulator.core.model.resources import Fault, ScriptedAnswer, ScriptedResponse
 from emulator.core.record import Headers, RuleId
 from emulator.delivery.egress import EgressPolicy, ExternalPolicy
-from emulator.delivery.mounts import MountedRequest, near_mount
+from emulator.delivery.http import SendFailure
+from emulator.delivery.mounts import MountedRequest, call, near_mount
 from emulator.delivery.transport import DeliveryTransport, Inside, Leaves
 from emulator.wire.messaging.outgoing import headers_of_attempt
 from tests.delivery.conftest import on_both_loops
@@ -387,6 +388,34 @@ async def test_an_application_that_never_answers_runs_into_the_timeout() -> None
 
 
 @pytest.mark.parametrize(
+    ("timeout_ms", "mount_timeout_ms", "text"),
+    [
+        pytest.param(20, 40, "timeout: no response in time", id="of-the-message"),
+        pytest.param(20, 20, "timeout: no response in time", id="of-both"),
+        pytest.param(
+            40,
+            20,
+            "timeout: the application mounted at https://app.test did not answer within 20ms of real time"
+            " (mount_timeout)",
+            id="of-the-emulator",
+        ),
+    ],
+)
+@on_both_loops
+async def test_an_application_that_does_not_answer_has_the_shorter_of_two_limits(
+    timeout_ms: int, mount_timeout_ms: int, text: str
+) -> None:
+    request = MountedRequest(method=Method.POST, url="https://app.test/hook", headers=(), body=b"")
+
+    async def never(_: MountedRequest) -> Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    outcome = await call(never, request, timeout_ms=timeout_ms, mount_timeout_ms=mount_timeout_ms)
+    assert outcome == SendFailure(text=text)
+
+
+@pytest.mark.parametrize(
     ("url", "question"),
     [
         ("http://shop.test/a", "https://shop.test is mounted; is https meant?"),
@@ -403,3 +432,10 @@ async def test_an_application_that_never_answers_runs_into_the_timeout() -> None
 def test_near_origins(url: str, question: str | None) -> None:
     """D-473."""
     assert near_mount(url, ["https://shop.test", "http://www.app.test:3000"]) == question
+
+
+def test_the_nearest_origin_is_that_of_the_same_host() -> None:
+    """D-473."""
+    origins = ["https://www.shop.test", "https://shop.test"]
+    assert near_mount("http://shop.test/", origins) == "https://shop.test is mounted; is https meant?"
+    assert near_mount("http://www.shop.test/", origins) == "https://www.shop.test is mounted; is https meant?"

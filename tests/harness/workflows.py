@@ -94,14 +94,16 @@ class RunWorld(World):
     def cancel_run(self, run_id: RunId = RUN, *, has_existed: bool = False) -> None:
         self.act(commands.CancelRun, run_id=run_id, has_existed=has_existed)
 
-    def wait(self, event_id: str = "ev", *, timeout_ms: int = 20_000, run_id: RunId = RUN, number: int = 1) -> None:
+    def wait(
+        self, event_id: str = "ev", *, timeout_ms: int = 20_000, run_id: RunId = RUN, number: int = 1, **options: Any
+    ) -> None:
         step = {"stepId": number, "stepName": "w", "stepType": "Wait", "concurrent": 1}
         waiter = Waiter(
             number=0,
             event_id=event_id,
             url=FLOW,
             headers=(("Svc-Workflow-Init", ("false",)),),
-            options=MessageOptions(workflow=part(run_id)),
+            options=MessageOptions(workflow=part(run_id), **options),
             deadline_ms=timeout_ms,
             timeout=f"{timeout_ms // 1000}s",
             timeout_url=FLOW + "/late",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.language.calendar import is_weekend, month_of, weekday
+from emulator.core.language.calendar import is_rate, is_weekend, month_of, weekday
 from emulator.core.language.text import by_canonical_name, canonical_name, excerpt, near, value_of, without
 
 # -- header names, quoted texts and names spelt alike ----------------------------------------------
@@ -104,7 +104,18 @@ def test_only_what_is_near_is_meant(name: str, known: tuple[str, ...], meant: li
 
 
 def test_the_nearest_come_first() -> None:
-    assert near("max_retrie", ("max_rates", "max_retries", "max_tries"), most=2) == ["max_retries", "max_tries"]
+    known = ("max_rates", "max_retries", "max_tries")
+    assert near("max_retrie", known, most=2) == ["max_retries", "max_tries"]
+    assert near("max_retrie", known) == ["max_retries"]
+
+
+# -- rates of the virtual clock --------------------------------------------------------------------
+
+
+def test_a_clock_stands_still_or_goes_at_a_millionth_up_to_a_million() -> None:
+    rates = (0, 1e-6, 1, 1e6)
+    assert [is_rate(rate) for rate in rates] == [True] * 4
+    assert [is_rate(rate) for rate in (9e-7, 1_000_001, -1, float("nan"), float("inf"))] == [False] * 5
 
 
 # -- days, months and weekdays against the standard library, and beyond the years it knows ---------

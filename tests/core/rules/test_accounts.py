@@ -40,10 +40,13 @@ def test_rotation_gives_new_credentials_that_name_the_account() -> None:
     texts = {old.token, old.read_only_token, old.password, new.token, new.read_only_token, new.password}
     assert len(texts) == 6
     assert json.loads(base64.b64decode(new.token)) == {"UserID": ACCOUNT_ID, "Password": new.password}
+    read_only = json.loads(base64.b64decode(new.read_only_token))
+    assert (read_only["UserID"], len(read_only["Password"])) == (ACCOUNT_ID, 40)
     assert replace(new, password="", token="", read_only_token="") == replace(
         old, password="", token="", read_only_token=""
     )
-    assert world.do(commands.RotateToken(account_id=ACCOUNT_ID)).token not in texts
+    again = world.do(commands.RotateToken(account_id=ACCOUNT_ID))
+    assert {again.token, again.read_only_token, again.password}.isdisjoint(texts)
 
 
 # -- plans ------------------------------------------------------------------------------------
@@ -84,6 +87,12 @@ def test_a_plan_brings_its_limits_and_leaves_the_rest(plan: PlanName) -> None:
     assert tuple(getattr(account, name) for name in PlanTerms.__struct_fields__) == PLANS[plan]
     assert (account.budget, account.created_by, account.id) == (50, "somebody", ACCOUNT_ID)
     assert account.last_plan_upgrade_time == 1_767_225_600 + 86_400
+
+
+def test_a_plan_takes_a_burst_limit_that_was_set_away() -> None:
+    world = World(make_account(burst_limit_is_set=True))
+    world.do(commands.SetPlan(account_id=ACCOUNT_ID, plan=PlanName.PAYG))
+    assert world.owner.account.burst_limit_is_set is False
 
 
 def test_an_account_starts_on_the_published_samples() -> None:
@@ -204,6 +213,17 @@ def test_ids_and_tokens_differ_between_indexes_and_between_worlds_of_one_seed() 
     texts = [text for index in indexes for text in (index.id, index.token, index.read_only_token)]
     assert len(set(texts)) == 9
     assert create(World()) == indexes[0]
+
+
+def test_an_index_is_what_its_seed_has_always_made_of_it() -> None:
+    """D-165, D-189: the same in every version."""
+    index = create(World())
+    texts = [base64.b64decode(token).decode().partition(":") for token in (index.token, index.read_only_token)]
+    assert texts == [
+        (index.id, ":", "MdEy9roxmJdQUn7r6ttwja6aMHx7udx7evcypHNc"),
+        (index.id, ":", "epKVgwo8AMPdNtXn3DofTVC4GTrT2whoLPJjijF7"),
+    ]
+    assert (index.id, index.endpoint) == ("316c0d68-a69b-4e13-bd63-c666193ef6ca", "mighty-lynx-43689-eu1")
 
 
 def test_an_endpoint_is_a_host_label_that_ends_in_the_region() -> None:

@@ -202,6 +202,7 @@ def test_deleting_counts_what_was_there_and_each_once() -> None:
     world = failed_world(3)
     first, second, third = world.dead_letter_ids()
     assert world.delete_dead_letters(first, first, third, DeadLetterId("0-0")) == 2
+    assert [fact.cause for fact in world.all(message_facts.DeadLettersRemoved)] == ["deleted"]
     assert world.dead_letter_ids() == [second]
     assert world.delete_dead_letters(first) == 0
 
@@ -284,6 +285,7 @@ def test_several_are_published_in_the_order_asked_for_and_each_once() -> None:
     world = failed_world(3)
     first, second, third = world.dead_letter_ids()
     published = world.retry_dead_letters(third, first, third)
+    assert [each.url for each in published] == [world.messages[each.message_id].url for each in published]
     assert len(published) == 2
     assert world.dead_letter_ids() == [second]
 

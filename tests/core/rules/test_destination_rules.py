@@ -151,6 +151,16 @@ def test_an_order_names_each_rule_once(ids: tuple[str, ...]) -> None:
     assert list(world.simulation.state.rules) == ["rule_1", "rule_2"]
 
 
+def test_an_order_of_no_rules_is_refused_with_those_that_there_are() -> None:
+    """D-328."""
+    world = World()
+    with pytest.raises(InvalidInput, match=r"^ids: expected each of no rules once, got rule_1$"):
+        world.do(commands.OrderRules(rule_ids=(RuleId("rule_1"),)))
+    world.add_rule(URL)
+    with pytest.raises(InvalidInput, match=r"^ids: expected each of rule_1 once, got none$"):
+        world.do(commands.OrderRules(rule_ids=()))
+
+
 # -- what is left to chance -------------------------------------------------------------------
 
 
@@ -203,6 +213,37 @@ def test_a_rule_that_only_disturbs_leaves_the_answer_to_the_next() -> None:
     assert started.answer.respond == TEAPOT
     assert (started.answer.latency_ms, started.answer.duplicate_ms) == (5, 0)
     assert [each.used for each in world.simulation.state.rules.values()] == [1, 1]
+
+
+def test_the_latency_of_a_response_is_drawn_from_its_range_too() -> None:
+    """D-420."""
+    answers = decided(1, responses=(ScriptedResponse(status=200, latency_ms=100, latest_ms=103),))
+    assert {answer.latency_ms for answer in answers if answer is not None} == {100, 101, 102, 103}
+
+
+@pytest.mark.parametrize(
+    ("changes", "queue", "expected"),
+    [
+        pytest.param({"reorder_ms": 0}, None, True, id="reordered"),
+        pytest.param({"reorder_ms": 0}, "q", False, id="in-a-queue"),
+        pytest.param({"duplicate_ms": 0}, None, False, id="duplicated"),
+        pytest.param({"duplicate_ms": 0}, "q", False, id="duplicated-in-a-queue"),
+    ],
+)
+def test_what_a_rule_did_to_an_attempt_says_whether_it_was_put_back(
+    changes: dict[str, int], queue: str | None, expected: bool
+) -> None:
+    """D-422."""
+    world = World()
+    world.add_rule("*", chance=1.0, responses=(TEAPOT,), **changes)
+    if queue is None:
+        world.publish(URL, max_retries=0)
+    else:
+        world.enqueue(queue, URL, max_retries=0)
+    (started,) = world.all(message_facts.AttemptStarted)
+    assert started.answer is not None
+    assert started.answer.disturbance is not None
+    assert started.answer.disturbance.is_postponed is expected
 
 
 def order(seed: int, **changes: object) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.core import message_facts
+from emulator.core import message_facts, resource_facts
 from emulator.core.model.resources import FlowState, ScriptedResponse
 from emulator.core.record import FlowKey
 from emulator.core.rules.attempts import rate_count
@@ -83,6 +83,46 @@ def test_a_period_that_ended_unnoticed_counts_nothing() -> None:
     assert world.start_times() == [0, 90_000, 150_000]
 
 
+def test_a_period_that_ended_unnoticed_gives_the_whole_rate_again() -> None:
+    world = World()
+    limits = flow("k", rate=2, period_ms=MINUTE)
+    world.publish(URL, flow_control=limits)
+    world.run_until(90_000)
+    for _ in range(3):
+        world.publish(URL, flow_control=limits)
+    world.run_until(DAY)
+    assert world.start_times() == [0, 90_000, 90_000, 150_000]
+
+
+def test_canceling_one_that_waits_for_the_period_leaves_the_others_their_turn() -> None:
+    world = World()
+    ids = [world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE)) for _ in range(3)]
+    world.cancel(ids[1])
+    world.run_until(DAY)
+    assert world.start_times(ids[2]) == [60_000]
+
+
+def test_resetting_a_key_leaves_what_others_have_let_through() -> None:
+    world = World(answering=None)
+    ids = {key: world.publish(URL, flow_control=flow(key, parallelism=1)) for key in ("k", "l")}
+    world.reset_key("k")
+    assert (key_of(world, "k").active, key_of(world, "l").active) == (0, 1)
+    world.finish(ids["l"])
+    assert (key_of(world, "k").active, key_of(world, "l").active) == (0, 0)
+    world.finish(ids["k"])
+    assert key_of(world, "k").active == 0
+
+
+def test_resetting_a_key_begins_its_period_and_lets_the_next_through_as_it_ends() -> None:
+    world = World()
+    for _ in range(3):
+        world.publish(URL, flow_control=flow("k", rate=1, period_ms=MINUTE))
+    world.run_until(30_000)
+    world.reset_key("k")
+    world.run_until(DAY)
+    assert world.start_times() == [0, 30_000, 90_000]
+
+
 def test_every_retry_counts_against_the_rate() -> None:
     """Decision D-024."""
     world = World(answering=by_url({URL: [answered(500), answered(500), answered(200)]}))
@@ -153,6 +193,30 @@ def test_a_dead_letter_that_is_retried_brings_its_limits_again() -> None:
     assert key_of(world).parallelism == 1
 
 
+def test_the_same_limits_again_change_nothing() -> None:
+    """Decision D-025."""
+    world = World(answering=None)
+    for _ in range(2):
+        world.publish(URL, flow_control=flow("k", parallelism=2, rate=10, period_ms=MINUTE))
+    assert len(world.all(resource_facts.FlowKeyChanged)) == 1
+
+
+def test_a_key_that_may_let_several_through_lets_them_all_through_at_once() -> None:
+    world = World(answering=None)
+    for number in range(4):
+        world.publish(f"https://{number}.test/", flow_control=flow("k", parallelism=1))
+    world.pin_key("k", parallelism=3)
+    assert world.urls_started() == ["https://0.test/", "https://1.test/", "https://2.test/"]
+
+
+def test_a_period_that_ends_lets_as_many_through_as_its_rate_though_none_is_answered() -> None:
+    world = World(answering=None)
+    for _ in range(5):
+        world.publish(URL, flow_control=flow("k", rate=2, period_ms=MINUTE))
+    world.run_until(MINUTE)
+    assert world.start_times() == [0, 0, 60_000, 60_000]
+
+
 # -- together with the account's global parallelism -------------------------------------------
 
 
@@ -217,3 +281,12 @@ def test_the_holds_say_what_a_message_waits_for() -> None:
         (fact.hold.kind.value, fact.hold.name, fact.hold.reason.value) for fact in world.all(message_facts.MessageHeld)
     ]
     assert holds == [("flow_control", "k", "rate"), ("global", "", "parallelism")]
+
+
+def test_what_still_waits_is_held_no_second_time() -> None:
+    world = World(make_account(max_global_parallelism=1), answering=None)
+    first, *_ = [world.publish(URL) for _ in range(3)]
+    world.run_until(5_000)
+    world.finish(first)
+    assert [fact.at_ms - world.began_ms for fact in world.all(message_facts.MessageHeld)] == [0, 0]
+    assert world.start_times() == [0, 5_000]

@@ -15,7 +15,7 @@ from emulator.core.commands import PublishItem
 from emulator.core.errors import Conflict
 from emulator.core.model.messages import AttemptOutcome, CreatedBy, Message, Via
 from emulator.core.model.options import CallType, Destination, DestinationKind, MessageOptions, Redaction
-from emulator.core.model.resources import Disturbance, ScriptedResponse
+from emulator.core.model.resources import Disturbance, Fault, ScriptedResponse
 from emulator.core.record import RunId
 from tests.harness.simulations import (
     EPOCH_MS,
@@ -109,8 +109,19 @@ def test_an_answer_that_a_caller_waited_for_is_neither_repeated_nor_sent_again()
     world.do(commands.Publish(account_id=world.account_id, item=chat, created_by=CreatedBy.CHAT))
     assert world.all(message_facts.DuplicateScheduled) == []
     (message,) = world.messages.values()
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match=r"^a chat completion was answered to the call that asked for it"):
         world.do(commands.Redeliver(message=message, number=1))
+
+
+def test_a_redelivery_meets_the_rules_that_its_attempt_would_meet_now() -> None:
+    """D-705: a rule may spare the attempt of that number."""
+    world = World()
+    message_id = world.publish(URL)
+    world.add_rule(URL, fault=Fault.RESET, exempt_attempts=("1.2",))
+    for number in (1, 2):
+        world.do(commands.Redeliver(message=world.messages[message_id], number=number))
+    answers = [each.duplicate.answer for each in world.all(message_facts.DuplicateScheduled)]
+    assert [answer is None for answer in answers] == [False, True]
 
 
 def test_a_pending_duplicate_outlasts_a_restart() -> None:
@@ -307,6 +318,14 @@ def test_whatever_a_third_party_answers_is_brought_once(status: int) -> None:
     )
     assert (world.dead_letter_ids(), world.endings) == ([], [])
     assert len(world.run().steps) == 1
+
+
+def test_what_a_call_hides_is_hidden_in_the_message_that_carries_its_response() -> None:
+    """D-026: its body repeats what was sent and answered."""
+    own = Redaction(body=True, all_headers=False, header_names=("x-key",))
+    (carrier,) = call(RunWorld(), answered(), redaction=own)
+    assert carrier.policy.redaction is not None
+    assert (carrier.policy.redaction.body, carrier.policy.redaction.header_names) == (True, ("x-key",))
 
 
 def test_a_third_party_that_cannot_be_reached_has_the_status_0() -> None:

@@ -97,6 +97,18 @@ def test_lowering_the_parallelism_waits_for_those_in_flight() -> None:
     assert len(world.starts()) == 3
 
 
+def test_the_holds_say_why_a_queue_keeps_a_message_and_since_when() -> None:
+    world = World(answering=None)
+    world.enqueue("q", url(0))
+    world.run_until(5_000)
+    world.enqueue("q", url(1))
+    pause(world, "q")
+    world.enqueue("q", url(2))
+    holds = [(fact.hold.kind, fact.hold.name, fact.hold.reason) for fact in world.all(message_facts.MessageHeld)]
+    assert holds == [("queue", "q", "parallelism"), ("queue", "q", "paused")]
+    assert [fact.at_ms - world.began_ms for fact in world.all(message_facts.MessageHeld)] == [5_000, 5_000]
+
+
 # -- pausing ----------------------------------------------------------------------------------
 
 

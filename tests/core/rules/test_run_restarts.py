@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from emulator.core import commands
 from emulator.core.errors import InvalidInput, InvalidRunMessage, LimitReached, NotFound, QuotaExceeded
 from emulator.core.model import workflows
-from emulator.core.model.messages import AttemptOutcome
+from emulator.core.model.messages import AttemptOutcome, Message
 from emulator.core.model.options import MessageOptions
 from emulator.core.record import RunId
-from tests.harness.simulations import DAY, EPOCH_MS, SECOND, answered, callback, make_account
-from tests.harness.workflows import FLOW, RUN, WORKFLOW, RunWorld, item, part, step, steps_in
+from tests.harness.simulations import CALLER_IP, DAY, EPOCH_MS, SECOND, answered, callback, make_account
+from tests.harness.workflows import FLOW, RUN, WORKFLOW, RunWorld, item, parent, part, step, steps_in
 
 # -- triggering ---------------------------------------------------------------------------------
 
@@ -197,6 +197,25 @@ def test_a_resumed_run_goes_on_with_the_call_that_failed() -> None:
     assert world.endings[-1] == (run.run_id, "RUN_SUCCESS")
 
 
+def test_a_resumed_run_has_the_dead_letter_it_comes_from_and_no_waiter_or_invoker_of_the_failed_one() -> None:
+    world = failed()
+    entry = world.failed_run()
+    waiter = replace(failed_waiter(), number=7)
+    entry = replace(entry, run=replace(entry.run, waiters=(waiter,), invoker=parent(RunId("wfr_parent"))))
+    run = world.run(resume(world, entry).run_id)
+    assert (run.from_dead_letter, run.waiters, run.invoker) == (entry.dead_letter_id, (), None)
+    call = world.calls[-1]
+    assert (call.source.from_dead_letter, call.source.caller_ip) == (entry.dead_letter_id, CALLER_IP)
+
+
+def failed_waiter() -> workflows.Waiter:
+    world = RunWorld()
+    world.begin()
+    world.wait()
+    (waiter,) = world.run().waiters
+    return waiter
+
+
 def plan(number: int) -> bytes:
     """The plan of one of three parallel steps."""
     fields = {"stepId": 0, "stepName": f"s{number}", "stepType": "Run", "concurrent": 3, "targetStep": number}
@@ -364,7 +383,7 @@ def test_an_entry_that_is_gone_is_not_found() -> None:
             account_id=world.account_id, entries=(entry,), overrides=MessageOptions(), strict=strict
         )
         if strict:
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFound, match=f"^dlq message {entry.dead_letter_id} not found"):
                 world.do(command)
         else:
             assert world.do(command) == ()
@@ -403,6 +422,23 @@ def test_a_failure_function_in_progress_is_cancelled() -> None:
         world.do(cancel)
     with pytest.raises(InvalidInput):
         call_again(world)
+
+
+def test_a_failure_function_whose_call_is_in_flight_is_cancelled_once() -> None:
+    world = RunWorld()
+    world.outcomes[FLOW] = lambda message, number: BOOM
+
+    def cancel_twice(message: Message, number: int) -> AttemptOutcome:
+        cancel = commands.CancelFailureFunction(account_id=world.account_id, entry=world.failed_run())
+        world.submit(cancel)
+        with pytest.raises(InvalidInput, match="in progress"):
+            world.submit(cancel)
+        return BOOM
+
+    world.outcomes[FAIL] = cancel_twice
+    world.begin(max_retries=0, failure_callback=callback(FAIL, max_retries=5))
+    world.run_for(DAY)
+    assert len(world.calls_at(FAIL)) == 1
 
 
 def test_without_a_failure_function_there_is_nothing_to_call() -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import InvalidRunMessage, LimitReached, PayloadTooLarge, RunOver
@@ -14,7 +15,7 @@ from emulator.core.model.resources import Plan
 from emulator.core.record import RunId
 from emulator.core.rules.run_waits import waiters_of
 from tests.harness.simulations import DAY, EPOCH_MS, SECOND, make_account
-from tests.harness.workflows import FLOW, RUN, RunWorld
+from tests.harness.workflows import FLOW, RUN, RunWorld, item, part
 
 TWO = RunId("wfr_two")
 STEP = {"stepId": 1, "stepName": "w", "stepType": "Wait", "concurrent": 1}
@@ -70,6 +71,25 @@ def test_an_event_for_one_run_resumes_that_one_alone() -> None:
     world = waiting(RUN, TWO)
     assert [each.run_id for each in world.notify(run_id=TWO)] == [TWO]
     assert len(world.run(RUN).steps) == 1
+
+
+def test_waiters_are_numbered_one_after_the_other() -> None:
+    world = waiting(RUN, TWO, RunId("wfr_three"))
+    assert [waiter.number for _, waiter in waiters_of(world.owner, "ev")] == [1, 2, 3]
+    world.notify()
+    world.wait()
+    assert [waiter.number for _, waiter in waiters_of(world.owner, "ev")] == [4]
+
+
+def test_what_resumes_a_run_leaves_at_once_and_in_the_trace_of_the_run() -> None:
+    traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    world = RunWorld()
+    world.send(replace(item(workflow=part(RUN, is_init=True, url=FLOW)), traceparent=traceparent))
+    world.wait(not_before_ms=EPOCH_MS + DAY, delay_ms=DAY)
+    (notified,) = world.notify()
+    message = world.messages[notified.message_id]
+    assert (message.not_before_ms, message.source.traceparent) == (EPOCH_MS, traceparent)
+    assert notified.run_created_ms == EPOCH_MS
 
 
 def test_an_event_for_one_run_is_saved_until_it_waits() -> None:

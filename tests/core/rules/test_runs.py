@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from emulator.core import commands, run_facts
 from emulator.core.checkpoint import capture, restore
 from emulator.core.errors import InvalidRunMessage, LimitReached, NotFound
-from emulator.core.model.messages import PublishedMessage
+from emulator.core.model.messages import Accepted, PublishedMessage
 from emulator.core.model.options import CallType, MessageOptions, Redaction
 from emulator.core.model.workflows import RunFilter, RunState
-from emulator.core.record import RunId
+from emulator.core.record import FlowKey, RunId
 from emulator.core.rules.runs import inherited
 from emulator.core.run_facts import MOST_ENDED_DEPTHS, RunEnded, RunStarted
 from tests.harness.simulations import (
@@ -29,7 +29,7 @@ from tests.harness.simulations import (
     flow,
     make_account,
 )
-from tests.harness.workflows import FLOW, RUN, RunWorld, item, parent, part, step, steps_in
+from tests.harness.workflows import FLOW, RUN, WORKFLOW, RunWorld, item, parent, part, step, steps_in
 
 # -- messages -----------------------------------------------------------------------------------
 
@@ -203,6 +203,24 @@ def test_a_batch_invokes_a_run_once() -> None:
     assert CHILD not in world.owner.runs
 
 
+def test_a_batch_invokes_a_run_once_whatever_else_it_carries() -> None:
+    world = RunWorld()
+    world.begin()
+    own = part(CHILD, is_init=True, url="https://app.test/child", invokes=True)
+    twice = [item("https://app.test/child", workflow=own, invoker=parent(RUN)) for _ in range(2)]
+    with pytest.raises(InvalidRunMessage, match="is invoked by another message of the batch"):
+        world.batch(item("https://x.test/"), *twice)
+
+
+def test_a_batch_with_a_run_publishes_its_other_messages_as_any_batch() -> None:
+    world = RunWorld()
+    begins = item(workflow=part(RUN, is_init=True, url=FLOW))
+    plain = item("https://x.test/", flow_control=flow("k", parallelism=1))
+    reply = world.batch(begins, plain)
+    assert [len(each.messages) for each in reply.items if isinstance(each, Accepted)] == [1, 1]
+    assert world.owner.flow_keys[FlowKey("k")].parallelism == 1
+
+
 def test_a_chain_of_runs_ends_whatever_the_header_says() -> None:
     """D-535."""
     world = RunWorld()
@@ -313,6 +331,26 @@ def test_a_call_that_is_under_way_at_the_end_goes_on_and_fails_nothing(
     world.finish(first.message_id, answered(500))
     assert world.log_of(first.message_id) == log
     assert world.dead_letter_ids() == []
+
+
+def test_an_ended_run_is_kept_as_long_as_a_delivery_of_its_own_is_in_flight_and_no_longer() -> None:
+    world = RunWorld()
+    world.answering = None
+    first, second = world.begin(), world.begin(TWO)
+    for published in (first, second):
+        world.finish(published.message_id, WORKFLOW)
+    again = commands.Redeliver(message=world.messages[second.message_id], number=1)
+    assert world.submit(again) == 1
+    world.succeed()
+    assert list(world.owner.ended_runs) == []
+    world.succeed(run_id=TWO)
+    assert list(world.owner.ended_runs) == [2]
+    world.submit(
+        commands.RecordAttempt(
+            message_id=second.message_id, number=1, outcome=WORKFLOW, is_duplicate=True, redelivery=1
+        )
+    )
+    assert list(world.owner.ended_runs) == []
 
 
 @pytest.mark.parametrize(

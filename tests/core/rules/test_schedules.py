@@ -10,6 +10,8 @@ from emulator.core import commands, resource_facts
 from emulator.core.errors import InvalidInput, LimitReached, NotFound, PayloadTooLarge
 from emulator.core.model.options import Method
 from emulator.core.record import ScheduleId
+from emulator.core.record import schedule_id as make_schedule_id
+from emulator.core.resource_facts import ScheduleDeleted
 from tests.harness.simulations import DAY, EPOCH_MS, HOUR, MINUTE, World, answered, by_url, make_account
 
 URL = "https://api.example.com/hook"
@@ -180,6 +182,9 @@ def test_a_schedule_without_an_id_gets_a_random_one() -> None:
     assert first != second
     assert first.startswith("scd_")
     assert len(first) == 32
+    # It follows from the world's key, and so is the same in every version.
+    key = world.simulation.state.event_key
+    assert [first, second] == [make_schedule_id(key, number) for number in (1, 2)]
 
 
 def test_the_same_id_again_replaces_the_whole_schedule() -> None:
@@ -223,6 +228,7 @@ def test_a_deleted_schedule_fires_no_more_and_its_messages_live_on() -> None:
     world.run_until(MINUTE)
     delete(world, schedule_id)
     assert world.next_due_ms is None
+    assert [fact.at_ms for fact in world.all(ScheduleDeleted)] == [EPOCH_MS + MINUTE]
     (message,) = world.sent_to(URL)
     world.finish(message.message_id)
     assert world.events_of(message.message_id) == ["CREATED", "ACTIVE", "DELIVERED"]

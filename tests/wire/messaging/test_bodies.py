@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.contract import files
 from emulator.contract.document import Api, operations_of
 from emulator.core.commands import EndpointSelector, PublishItem, UpsertQueue
-from emulator.core.errors import InvalidInput, Malformed, Refused
+from emulator.core.errors import InvalidInput, InvalidRunMessage, Malformed, Refused
 from emulator.core.model.messages import Response
-from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method
+from emulator.core.model.options import Destination, DestinationKind, MessageOptions, Method, RunOptions
 from emulator.core.model.resources import Endpoint
-from emulator.core.record import AccountId, GroupName, QueueName
+from emulator.core.record import AccountId, GroupName, QueueName, RunId
 from emulator.wire import dialect, filters
 from emulator.wire.dialect import SVC, load
 from emulator.wire.messaging import chat, requests
@@ -150,6 +152,18 @@ def test_wrong_endpoints_name_the_json_field(body: bytes, field: str) -> None:
         requests.read_endpoints(body)
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"endpoints":[]}', "endpoints: expected at least one endpoint"),
+        (b'{"endpoints":[{"name":"a"}]}', "endpoints[0].url: expected the URL of the endpoint"),
+    ],
+)
+def test_missing_endpoints_are_asked_for(body: bytes, text: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{re.escape(text)}$"):
+        requests.read_endpoints(body)
+
+
 def test_endpoints_to_remove_are_told_by_name_or_url() -> None:
     body = b'{"endpoints":[{"name":"a"},{"url":"b"},{"url":"c","name":"d"}]}'
     assert requests.read_endpoint_selectors(body) == (
@@ -189,8 +203,10 @@ def test_group_defaults_are_kept_as_given_and_read() -> None:
     ],
 )
 def test_wrong_group_defaults_name_the_field_or_the_header(body: bytes, field: str) -> None:
-    with refused(field):
+    with pytest.raises(InvalidInput) as refusal:
         requests.read_group_defaults(body, _SVC, _ACCOUNT, GroupName("g"))
+    assert refusal.value.field == field
+    assert refusal.value.reason.lower().startswith(("expected ", "is missing"))
 
 
 @pytest.mark.parametrize(
@@ -363,12 +379,29 @@ def test_a_completion_becomes_events() -> None:
         {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "length"}
     ]
     assert (end, rest) == ("data: [DONE]", "")
+    # As compact as the service has it.
+    assert first.startswith('data: {"id":"c1","created":7,')
+
+
+def test_each_choice_of_a_completion_becomes_events_of_its_index() -> None:
+    whole = {"choices": [{"index": 1, "message": {"content": "b"}}, {}, "none"]}
+    answer = chat.as_stream(Response(status=299, headers=(), body=json.dumps(whole).encode()))
+    events = [json.loads(text.removeprefix("data: ")) for text in answer.body.decode().split("\n\n")[:-2]]
+    parts = [event["choices"][0] for event in events]
+    assert [(part["index"], part["delta"], part["finish_reason"]) for part in parts] == [
+        (1, {"content": "b"}, None),
+        (1, {}, "stop"),
+        (0, {}, None),
+        (0, {}, "stop"),
+    ]
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         Response(status=500, headers=(), body=b'{"choices":[]}'),
+        Response(status=300, headers=(), body=b'{"choices":[]}'),
+        Response(status=199, headers=(), body=b'{"choices":[]}'),
         Response(status=200, headers=(("Content-Type", "text/event-stream"),), body=b"data: [DONE]\n\n"),
         Response(status=200, headers=(), body=b'{"choices":"none"}'),
         Response(status=200, headers=(), body=b""),
@@ -389,6 +422,61 @@ def test_the_limits_of_a_model_are_passed_on() -> None:
     assert [name for name, _ in chat.passed_on(headers)] == ["Content-Type", "Retry-After", "X-RateLimit-Reset-Tokens"]
 
 
+# -- invocations of workflows ----------------------------------------------------------------------
+
+
+INVOCATION = {
+    "body": "payload",
+    "headers": {"Svc-Retries": "1"},
+    "workflowRunId": "wfr_1",
+    "workflowRunCreatedAt": 5,
+    "workflowUrl": "https://app.test/flow",
+    "step": {"stepId": 1},
+}
+
+
+def invocation(**changes: object) -> PublishItem:
+    """A publish that starts a run for another one, as its body says it."""
+    fields = {name: value for name, value in {**INVOCATION, **changes}.items() if value is not None}
+    workflow = RunOptions(run_id=RunId("wfr_2"), is_init=True, invokes=True)
+    return PublishItem(
+        destination=Destination(kind=DestinationKind.URL, text="https://app.test/child"),
+        body=json.dumps(fields).encode(),
+        options=MessageOptions(workflow=workflow),
+        caller_ip="",
+    )
+
+
+def test_an_invocation_has_the_payload_and_the_invoker_of_its_body() -> None:
+    item = requests.with_invoker(invocation(), SVC)
+    assert item.body == b"payload"
+    assert item.invoker is not None
+    assert (item.invoker.run_id, item.invoker.run_created_ms) == ("wfr_1", 5)
+    assert (item.invoker.url, item.invoker.step) == ("https://app.test/flow", b'{"stepId":1}')
+    assert item.invoker.options.max_retries == 1
+
+
+def test_what_invokes_nothing_stays_as_it_is() -> None:
+    plain = replace(invocation(), options=MessageOptions(workflow=RunOptions(run_id=RunId("wfr_2"))))
+    assert requests.with_invoker(plain, SVC) is plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"workflowRunId": "a\u0001"}, "workflowRunId"),
+        ({"workflowRunId": None}, "workflowRunId"),
+        ({"workflowUrl": "nowhere"}, "workflowUrl"),
+        ({"step": [1]}, "step"),
+        ({"headers": {"Svc-Retries": "x"}}, "Svc-Retries"),
+    ],
+)
+def test_a_wrong_invocation_names_the_field(changes: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidRunMessage) as refusal:
+        requests.with_invoker(invocation(**changes), SVC)
+    assert refusal.value.field == field
+
+
 # -- names that are probably mistaken for options --------------------------------------------------
 
 
@@ -398,6 +486,8 @@ def test_the_limits_of_a_model_are_passed_on() -> None:
         ("svc-rtries", "Svc-Rtries: unknown, did you mean Svc-Retries?"),
         ("svc-callback-retires", "Svc-Callback-Retires: unknown, did you mean Svc-Callback-Retries?"),
         ("svc-foo", "Svc-Foo: unknown"),
+        ("svc-" + "q" * 76, "Svc-Q" + "q" * 75 + ": unknown"),
+        ("svc-" + "q" * 77, "Svc-Q" + "q" * 75 + "...: unknown"),
         ("scv-delay", "Scv-Delay: unknown, did you mean Svc-Delay?"),
         ("svc_retry_delay", "Svc_retry_delay: unknown, did you mean Svc-Retry-Delay?"),
         ("upstash-delay", "Upstash-Delay: is of the dialect upstash, this server speaks svc, did you mean Svc-Delay?"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.commands import PinFlow, UnpinFlow
-from emulator.core.errors import Malformed
+from emulator.core.errors import InvalidInput, Malformed
 from emulator.core.model.options import FlowControl
 from emulator.core.record import AccountId, FlowKey
 from emulator.wire import dialect
@@ -109,6 +109,12 @@ def test_pin(query: str, pin: PinFlow) -> None:
 def test_pin_with_bad_numbers_names_the_parameter(query: str, field: str) -> None:
     with refused(field):
         flow_control.read_pin(request(query=query), SVC, ACCOUNT, KEY)
+
+
+def test_pin_with_bad_numbers_says_what_is_expected() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        flow_control.read_pin(request(query="rate=0"), SVC, ACCOUNT, KEY)
+    assert refusal.value.reason == "expected a number from 1 to 1000000000, got '0'"
 
 
 def test_unpin() -> None:

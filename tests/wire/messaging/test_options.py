@@ -294,6 +294,23 @@ def test_wrong_value_names_the_header(name: str, value: str) -> None:
         _read(request(("Svc-Callback", "https://a.test"), (family, value)))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("Svc-Retries", "x", "expected a number of at most 10 digits, 0 or more, got 'x'"),
+        ("Svc-Timeout", "0s", "expected a positive duration, got '0s'"),
+        ("Svc-Workflow-CallType", "x", "expected one of step, toCallback, fromCallback, failureCall, got 'x'"),
+        ("Svc-Header-Forward", "yes", "expected true or false, got 'yes'"),
+        ("Svc-Forward-", "x", "expected the name of a header after the prefix"),
+        ("Svc-Cron", "* * * * *", "expected only when a schedule is created"),
+    ],
+)
+def test_wrong_value_says_what_is_expected(name: str, value: str, reason: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        _read(request(("Svc-Workflow-RunId", "wfr_1"), (name, value)))
+    assert refusal.value.reason == reason
+
+
 def test_deduplication_id_with_a_colon_has_the_services_own_words() -> None:
     with pytest.raises(InvalidInput, match="DeduplicationId cannot contain ':'"):
         _read(request(("Svc-Deduplication-Id", "a:b")))

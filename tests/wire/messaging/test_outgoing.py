@@ -15,7 +15,7 @@ from qstash.errors import SignatureError
 from emulator.core.model.messages import AttemptOutcome, Unsent, Via
 from emulator.core.model.options import CallType, Method, RunPart
 from emulator.core.record import Headers, RunId, jwt_id
-from emulator.wire.messaging.outgoing import headers_of_attempt, is_non_retryable, request_headers, sign
+from emulator.wire.messaging.outgoing import claims_of, headers_of_attempt, is_non_retryable, request_headers, sign
 from tests.delivery.samples import NEXT_SIGNING_KEY, SIGNING_KEY, SVC, UPSTASH, attempt
 
 # -- headers -----------------------------------------------------------------------------------
@@ -245,6 +245,17 @@ def test_the_public_receiver_accepts_it_by_its_next_key_after_a_rotation() -> No
     wall_ms = time.time_ns() // 1_000_000
     signature = sign(attempt(signing_key=NEXT_SIGNING_KEY, at_ms=wall_ms), issuer="Upstash", wall_ms=wall_ms)
     Receiver(SIGNING_KEY, NEXT_SIGNING_KEY).verify(signature=signature, body="hello")
+
+
+def test_each_delivery_of_an_attempt_has_a_token_of_its_own() -> None:
+    """D-421, D-705: an attempt, its duplicate, and each time that it is sent again."""
+    deliveries = [
+        replace(attempt(), number=2, is_duplicate=is_duplicate, redelivery=redelivery)
+        for is_duplicate, redelivery in ((False, 0), (True, 0), (True, 1), (True, 2))
+    ]
+    numbers = (2, 2 + 2**19, 2 + 2**19 + 2**20, 2 + 2**19 + 2 * 2**20)
+    ids = [claims_of(delivery, issuer="Svc", wall_ms=WALL_MS)["jti"] for delivery in deliveries]
+    assert ids == [jwt_id(b"msg_1", number) for number in numbers]
 
 
 def test_a_key_signs_as_it_is_however_short_it_is() -> None:

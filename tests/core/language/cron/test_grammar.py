@@ -172,6 +172,10 @@ def test_fires_at_the_next_matching_minute(spec: str, after: str, expected: list
     ("spec", "expected"),
     [
         pytest.param("0 0 13 * 5", ["2024-09-06", "2024-09-13", "2024-09-20"], id="both-restricted-either-matches"),
+        # A Monday on any day of the month, and the third on any day of the week.
+        pytest.param("0 0 */1 * MON", ["2024-09-02", "2024-09-09", "2024-09-16"], id="every-day-is-no-restriction"),
+        pytest.param("0 0 3 * */1", ["2024-09-03", "2024-10-03", "2024-11-03"], id="every-weekday-is-none-either"),
+        pytest.param("0 0 ?/1 * MON", ["2024-09-02", "2024-09-09", "2024-09-16"], id="nor-with-a-question-mark"),
         pytest.param("0 0 3,4 * MON", ["2024-09-02", "2024-09-03", "2024-09-04", "2024-09-09"], id="either-of-lists"),
         pytest.param("0 0 31 2 MON", ["2025-02-03", "2025-02-10"], id="weekday-saves-a-lost-date"),
         pytest.param("0 0 * * 5", ["2024-09-06", "2024-09-13"], id="any-day-of-month"),
