@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib import util
@@ -299,3 +300,18 @@ def test_the_files_that_contributors_are_sent_to_exist() -> None:
     named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text))
     assert len(named) > 30
     assert [each for each in sorted(named) if not any((ROOT / top / each).is_file() for top in ("", "emulator"))] == []
+
+
+# -- mutants ------------------------------------------------------------------------------------
+
+
+def test_the_mutants_that_no_test_can_notice_are_of_functions_that_exist() -> None:
+    """Named as mutmut does: `x_` before a function, a class and its method between `ǁ`."""
+    entries = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text("utf-8"))["equivalent"]
+    for entry in entries:
+        module, _, name = entry["function"].rpartition(".x")
+        code = (ROOT / (module.replace(".", "/") + ".py")).read_text("utf-8")
+        for part in (name[1:] if name.startswith("_") else name.strip("ǁ")).split("ǁ"):
+            assert re.search(rf"^ *(async def|def|class) {part}\b", code, re.MULTILINE), entry["function"]
+        assert entry["line"].strip() == entry["line"]
+        assert entry["why"]
