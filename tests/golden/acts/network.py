@@ -44,7 +44,7 @@ def concurrent(stage: Stage) -> None:
 
 
 def endless(stage: Stage) -> None:
-    """An instant that would never end is left, and what went round in it continues from there."""
+    """A message that is retried at one instant without end is held, and the clock moves on."""
     world = stage.world("endless", seed=82)
     world.rule("https://down.example.com/*", respond={"status": 500})
     world.control("PUT", f"/accounts/{world.account_id}", {"max_retries": 2000})
