@@ -263,6 +263,8 @@ def test_an_emulator_of_another_process_relays_nothing(http_server: str, dialect
                 f"Forward_{prefix}_Method": "POST",
             },
         )
+        # Which lets what has left come back.
+        httpx.post(f"{relay.url}/_emulator/clock/advance", json={"by": 0}).raise_for_status()
         (relayed,) = httpx.get(f"{relay.url}/_emulator/deliveries").json()["deliveries"]
         assert (relayed["response"]["status"], REFUSED in relayed["response"]["body"]) == (403, True)
         there.check_unharmed()

@@ -589,7 +589,10 @@ def test_what_a_mounted_application_raises_is_hidden_with_the_message(monkeypatc
 _OF_THE_SERVER = "of the server itself: no part of a message reaches it"
 _OF_THE_APP = "an exception of the application in the application's own process, whose log it is"
 UNSEEN: Mapping[str, tuple[int, str]] = {
-    "emulator/api/endpoint.py": (2, "the path of a call, masked as every line is, and the server's own traceback"),
+    "emulator/api/endpoint.py": (
+        3,
+        "the path of a call, masked as every line is, the place of a damaged row, and the server's own traceback",
+    ),
     "emulator/api/messaging.py": (1, "names of options, and instants"),
     "emulator/api/strict.py": (2, "walked by a test of its own"),
     "emulator/cli/serve.py": (1, _OF_THE_SERVER),
@@ -598,12 +601,12 @@ UNSEEN: Mapping[str, tuple[int, str]] = {
     "emulator/client/mounts.py": (3, _OF_THE_APP),
     "emulator/client/server.py": (1, _OF_THE_SERVER),
     "emulator/client/threads.py": (1, _OF_THE_SERVER),
-    "emulator/control/stream.py": (1, _OF_THE_SERVER),
+    "emulator/control/stream.py": (2, "the place of a damaged row"),
     "emulator/delivery/http.py": (1, _OF_THE_SERVER),
     "emulator/delivery/mounts.py": (3, "an origin, and the type of an exception"),
     "emulator/delivery/transport.py": (1, "an origin"),
     "emulator/engine/driver.py": (1, "why a world has stopped, and the server's own traceback"),
-    "emulator/engine/outbox.py": (2, _OF_THE_SERVER),
+    "emulator/engine/outbox.py": (1, _OF_THE_SERVER),
     "emulator/journal/snapshots.py": (1, _OF_THE_SERVER),
     "emulator/journal/writer.py": (1, _OF_THE_SERVER),
     "emulator/server/bootstrap.py": (3, _OF_THE_SERVER),
@@ -611,7 +614,7 @@ UNSEEN: Mapping[str, tuple[int, str]] = {
     "emulator/telemetry/exporting.py": (1, _OF_THE_SERVER),
     "emulator/telemetry/tracing.py": (1, "the server's own traceback"),
     "emulator/worlds/registry.py": (1, _OF_THE_SERVER),
-    "emulator/worlds/world.py": (4, "why a world has stopped, and the server's own traceback"),
+    "emulator/worlds/world.py": (5, "why a world has stopped, an origin that is held, and the server's own traceback"),
     "emulator/worlds/world_clock.py": (1, _OF_THE_SERVER),
 }
 _LEVELS = ("debug", "info", "warning", "error", "exception", "critical", "log")

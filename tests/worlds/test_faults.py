@@ -308,7 +308,7 @@ def refusal(path: Path, good: bytes, statement: str, *parameters: object) -> str
     ("statement", "reason"),
     [
         ("DELETE FROM checkpoint", "the state of the world is missing"),
-        ("DELETE FROM meta WHERE name = 'clock'", "KeyError"),
+        ("DELETE FROM meta WHERE name = 'clock'", "'clock' is missing"),
         ("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)", "its history ends with entry"),
         ("CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM events; END", f"not those of format {FORMAT}"),
         ("CREATE VIEW v AS SELECT 1", f"not those of format {FORMAT}"),
