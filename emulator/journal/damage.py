@@ -38,6 +38,17 @@ def find_damage(connection: sqlite3.Connection, most: int) -> list[str]:
     ]
 
 
+def find_broken_pages(connection: sqlite3.Connection) -> list[str]:
+    """What SQLite itself finds wrong with the file. Raises sqlite3.Error."""
+    verdicts = [" ".join(verdict.split()) for (verdict,) in connection.execute(schema.CHECK_INTEGRITY)]
+    return [] if verdicts == ["ok"] else verdicts
+
+
+def find_any_damage(connection: sqlite3.Connection) -> list[str]:
+    """The first row that is not what its table declares; else what SQLite finds, such as an index of another table."""
+    return find_damage(connection, 1) or find_broken_pages(connection)
+
+
 def _shown(key: bytes | None) -> str:
     return "NULL" if key is None else excerpt(key.decode("utf-8", "replace")).strip("'")
 

@@ -18,7 +18,7 @@ from emulator.core.errors import WorldBroken
 from emulator.core.language.text import excerpt
 from emulator.core.record import Record
 from emulator.journal import codec, schema
-from emulator.journal.damage import find_damage
+from emulator.journal.damage import find_broken_pages, find_damage
 from emulator.journal.schema import APPLICATION_ID, FORMAT
 
 _MAGIC = b"SQLite format 3\x00"
@@ -192,9 +192,9 @@ def examine(path: Path) -> Examined:
         try:
             # First: the check of the pages evaluates expressions of the schema, which could be anything.
             check_definitions(path, [sql for (sql,) in connection.execute(schema.SELECT_DEFINITIONS)])
-            verdicts = [" ".join(verdict.split()) for (verdict,) in connection.execute(schema.CHECK_INTEGRITY)]
-            if verdicts != ["ok"]:
-                return Examined(damage=tuple(verdicts))
+            broken = find_broken_pages(connection)
+            if broken:
+                return Examined(damage=tuple(broken))
             wrong = find_damage(connection, _MOST_DAMAGE)
             if wrong:
                 return Examined(damage=tuple(wrong))

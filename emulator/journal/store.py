@@ -20,7 +20,7 @@ from emulator.core.state import State
 from emulator.core.world_setup import KEEP_ALL, Keep
 from emulator.journal import codec, files, schema
 from emulator.journal.conditions import first_rows
-from emulator.journal.damage import find_damage
+from emulator.journal.damage import find_any_damage
 from emulator.journal.database import MEMORY, Database, Job, Pool
 from emulator.journal.projection import Projector
 from emulator.journal.writer import DEFAULT_THRESHOLDS, Backlog, StartingPoint, Thresholds, Writer
@@ -263,13 +263,13 @@ class Store:
             raise self.damaged(str(error)) from error
 
     async def find_damage(self) -> UnreadableRow | None:
-        """What is wrong with a row of the database, None if all are what they should be (D-793).
+        """What is wrong with a row or an index of the database, None if all are what they should be (D-793).
 
         It looks at all of it, once something could not be read; what it has found is known from then on.
         """
         if self._unreadable is None:
             try:
-                lines = await self._database.run(lambda connection: find_damage(connection, 1), self.writer.check)
+                lines = await self._database.run(find_any_damage, self.writer.check)
             except sqlite3.Error as error:
                 lines = [str(error)]
             self._unreadable = UnreadableRow(self.path, lines[0]) if lines else None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from emulator.journal import schema
-from emulator.journal.damage import find_damage
+from emulator.journal.damage import find_any_damage, find_damage
 from emulator.journal.files import examine
 from tests.harness.emulators import InProcess, in_process
 from tests.harness.loops import on_loop
@@ -196,6 +196,19 @@ async def test_what_a_start_does_not_look_at_is_one_line_where_it_is_read(
         assert await emulator.publish("https://app.test/")
         assert (await emulator.control("POST", "/reset")).status == 200
         assert (await emulator.control("GET", "/trace")).status == 200
+
+
+def test_an_index_that_is_part_of_another_table_is_found_once_a_reader_failed(tmp_path: Path, good: bytes) -> None:
+    """D-793: each row is right, and SQLite finds others by the index than there are."""
+    with opened(tmp_path / "w.db", good) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'messages_by_id') "
+            "WHERE name = 'events_of_message'"
+        )
+    with contextlib.closing(sqlite3.connect(tmp_path / "w.db")) as connection:
+        assert find_damage(connection, 10) == []
+        assert "events_of_message" in " ".join(find_any_damage(connection))
 
 
 @on_loop
