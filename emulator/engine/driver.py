@@ -209,7 +209,7 @@ class Driver:
                 loop = self._guard.retried(attempt.message, attempt.number) or loop
             elif kind is resource_facts.ClockMoved:
                 is_moved = self._clock.is_frozen or self.is_advancing
-                self._guard.move_to(self.state.now_ms, by_itself=not is_moved)
+                self._guard.move_to(self.state.now_ms, rate=0 if is_moved else self._clock.rate)
             elif kind is message_facts.DuplicateStarted:
                 assert isinstance(fact, message_facts.DuplicateStarted)
                 subject = duplicate_subject(fact.message_id, fact.number, fact.redelivery)

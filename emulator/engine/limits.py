@@ -45,8 +45,8 @@ class Limits(Record):
     stalled_s: float = 30.0
 
 
-# With so many destinations in one chain, the first ones are no longer counted.
-_MOST_OF_CHAIN = 64
+# With so many destinations in one chain, it is counted anew: each of its messages has a copy of the counts.
+_MOST_OF_CHAIN = 1024
 
 
 class Loop(Record):
@@ -74,7 +74,7 @@ class LoopGuard:
     messages that were at least the second to their destination in their chain. The calls of a workflow run
     continue a chain and do not count: a run has a maximum of steps (D-561).
 
-    In a frozen world and during an advance an instant is one of the virtual clock, else a second of it.
+    In a frozen world and during an advance an instant is one of the virtual clock, else a second of real time.
     """
 
     def __init__(self, most: int) -> None:
@@ -99,9 +99,12 @@ class LoopGuard:
         """Whether what the message causes continues a chain."""
         return message_id in self._chains
 
-    def move_to(self, now_ms: int, *, by_itself: bool) -> None:
-        """The clock has moved, perhaps by itself: at another instant everything is counted anew."""
-        instant = (by_itself, now_ms // 1000 if by_itself else now_ms)
+    def move_to(self, now_ms: int, *, rate: float) -> None:
+        """The clock has moved, by itself at a rate, or with 0 because somebody moved it.
+
+        At another instant everything is counted anew.
+        """
+        instant = (rate > 0, int(now_ms // (1000 * rate)) if rate > 0 else now_ms)
         if instant != self._instant:
             self._instant = instant
             self._chains.clear()

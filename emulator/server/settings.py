@@ -121,8 +121,8 @@ class Settings:
     )
     max_attempts_per_instant: int = _setting(
         1_000,
-        "Hold a destination that publishes to itself more than so many times in a row at one instant; everything "
-        "else continues.",
+        "Hold a destination that publishes to itself more than so many times in a row at one instant, or within a "
+        "second where time passes by itself; everything else continues.",
         least=1,
         most=10**9,
     )

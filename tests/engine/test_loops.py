@@ -20,6 +20,7 @@ from emulator.core.model.messages import (
 )
 from emulator.core.model.options import FlowControl
 from emulator.core.record import FlowKey, QueueName, RunId
+from emulator.engine.limits import LoopGuard
 from tests.harness.engines import Engine, publish
 from tests.harness.loops import on_loop
 from tests.harness.simulations import (
@@ -417,6 +418,47 @@ async def test_another_instant_is_counted_anew() -> None:
     report = await engine.driver.advance.by(MINUTE)
 
     assert (report.deliveries, report.held) == (60 * 9, ())
+
+
+@on_loop
+async def test_a_loop_over_many_destinations_is_held() -> None:
+    """One for each tenant, say, and each publishes to the next."""
+    engine = Engine(max_attempts_per_instant=3)
+    urls = [f"http://tenant-{number}.test/hook" for number in range(200)]
+    for url, following in zip(urls, [*urls[1:], urls[0]], strict=True):
+        publishing(engine, url, following)
+    await engine.publish(urls[0], delay_ms=SECOND)
+
+    report = await engine.driver.advance.by(MINUTE)
+
+    assert len(report.held) == 1
+    assert len(engine.transport.sent) <= 200 * 5
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps_ms", "is_held"),
+    [
+        (1, (0, 400, 999), True),
+        (1, (0, 999, 1000), False),
+        (60, (0, 24_000, 59_999), True),
+        (60, (0, 999, 60_000), False),
+    ],
+)
+@on_loop
+async def test_where_time_passes_a_second_of_real_time_is_one_instant(
+    rate: float, steps_ms: tuple[int, ...], is_held: bool
+) -> None:
+    """D-785: whatever the clock's rate."""
+    engine = Engine()
+    ids = [await engine.publish(A, delay_ms=HOUR) for _ in range(4)]
+    cause, *messages = (engine.driver.state.messages[message_id].message for message_id in ids)
+    guard = LoopGuard(2)
+    loops = []
+    for now_ms, message in zip(steps_ms, messages, strict=True):
+        guard.move_to(now_ms, rate=rate)
+        loops.append(guard.published(message, {"http://a.test": {cause: cause}}, advancing=False))
+        cause = message
+    assert [loop is not None for loop in loops] == [False, False, is_held]
 
 
 # -- being free again -------------------------------------------------------------------------
