@@ -27,6 +27,7 @@ from emulator.wire.dialect import BUILT_IN, Dialect, load, publisher_of_key
 from emulator.wire.error_body import error_json, status_of
 from emulator.wire.messaging.mistakes import mistake
 from emulator.wire.parts import RequestParts, basic_credentials, read_parts
+from emulator.wire.redaction import mask_credentials
 from emulator.wire.times import iso
 from emulator.wire.urls import DOUBLED
 from emulator.worlds.calls import RefusedCall, head_of_call
@@ -228,6 +229,8 @@ _LOGGED = ("at_ms", "method", "path", "caller", "status", "error", "field", "hin
 def _keep(world: World, **what: Any) -> None:
     """Keep and log a call, of which all is given but when it was."""
     seq = world.refused_calls.last_seq + 1
+    # A refusal quotes what it refuses, which may be a URL with a password, or a token in the wrong place (D-777).
+    what["error"] = mask_credentials(what["error"])
     call = RefusedCall(seq=seq, at_ms=world.clock.now_ms, wall_ms=wall_ms(), **what)
     world.refused_calls.add(call)
     world.watches.wake()

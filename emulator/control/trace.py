@@ -182,7 +182,7 @@ def _callback(callback: CallbackOptions | None, redaction: Redaction | None) -> 
 
 
 def _response(response: messages.Response, message: Message) -> dict[str, Json]:
-    shown = visibility_of(message, Surface.SERVICE).response(replace(response, body=_stable(response.body)))
+    shown = visibility_of(message, Surface.OWN).response(replace(response, body=_stable(response.body)))
     kept = tuple(pair for pair in shown.headers if pair[0].lower() in _RESPONSE_HEADERS)
     return {
         "status": response.status,

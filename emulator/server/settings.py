@@ -330,14 +330,22 @@ def _real_time_s(setting: str, text: str) -> float:
     return ms / 1000
 
 
+# A line of a request has no place for more.
+_MAX_TOKEN_BYTES = 16 * 1024
+
+
 def read_token_file(name: str) -> str:
     """The control token in a file, without the white space around it. Raises SettingsError."""
     try:
-        token = Path(name).read_text(encoding="utf-8").strip()
+        with Path(name).open("rb") as file:
+            content = file.read(_MAX_TOKEN_BYTES + 1)
+        token = content.decode("utf-8").strip()
     except OSError as error:
         raise SettingsError(f"control_token_file: {name} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise SettingsError(f"control_token_file: {name} is not a UTF-8 text file") from error
+    if len(content) > _MAX_TOKEN_BYTES:
+        raise SettingsError(f"control_token_file: {name} is larger than {_MAX_TOKEN_BYTES // 1024} KiB")
     if not token or len(token.split()) > 1 or not token.isprintable():
         # An empty token would be none at all.
         raise SettingsError(f"control_token_file: expected one word in {name}")

@@ -113,6 +113,19 @@ async def test_a_refused_call_says_what_was_probably_meant(
 
 
 @with_emulator()
+async def test_a_refusal_that_quotes_credentials_is_listed_without_them(emulator: InProcess) -> None:
+    """D-777: the caller reads what it has sent, others do not."""
+    url = "ftp://bob:s3cretpw@h/?token=s3crettok"
+    await emulator.post(f"/v2/publish/{url}")
+    await emulator.post(PUBLISH, {"Svc-Callback": url})
+    await emulator.post(PUBLISH, {"Svc-Delay": emulator.token})
+    calls = await refused(emulator)
+    assert len(calls) == 3
+    for secret in ("s3cretpw", "s3crettok", emulator.token[:30]):
+        assert secret not in json.dumps(calls)
+
+
+@with_emulator()
 async def test_a_call_is_listed_in_the_world_of_its_credentials(emulator: InProcess) -> None:
     theirs = await second_world(emulator)
     await emulator.post(PUBLISH, {"Svc-Delay": "1"}, token=theirs)

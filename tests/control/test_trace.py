@@ -276,6 +276,16 @@ def test_redacted_parts_are_digests_of_what_the_api_shows() -> None:
         assert line["body_sha256"] == sha256(SECRET_MARKER.encode()).hexdigest()
 
 
+def test_answer_to_a_redacted_message_is_hidden_with_the_headers_of_its_names() -> None:
+    """D-776."""
+    response = Response(status=503, headers=(("Retry-After", "s3cret"), ("Content-Type", "text/x")), body=b"s3cret")
+    message = changed(MESSAGE, redaction=Redaction(body=False, all_headers=False, header_names=("retry-after",)))
+    delivery = replace(DELIVERY, message=message, outcome=replace(DELIVERY.outcome, response=response))
+    answer = read(trace.attempt_line(delivery))["response"]
+    assert answer["headers"] == {"Content-Type": ["text/x"], "Retry-After": [SECRET_MARKER]}
+    assert answer["body_sha256"] == sha256(SECRET_MARKER.encode()).hexdigest()
+
+
 def test_redacted_body_with_a_port_is_the_same_on_any_port() -> None:
     hidden = changed(MESSAGE, redaction=Redaction(body=True, all_headers=True, header_names=()))
     one = replace(hidden, body=b"http://[::1]:1", headers=(("A", "localhost:1"),))

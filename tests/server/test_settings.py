@@ -102,7 +102,7 @@ def test_the_control_token_may_stand_in_a_file(tmp_path: Path) -> None:
     assert Settings().read_control_token() == ""
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff", b"a\x1bb"])
+@pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff", b"a\x1bb", b"x" * 20_000])
 def test_a_file_without_a_control_token_is_refused(content: bytes, tmp_path: Path) -> None:
     """An empty one would leave the control API open."""
     path = tmp_path / "token"
