@@ -21,7 +21,7 @@ from emulator.core.state import AccountView, StateView
 from emulator.engine.clock import wall_ms
 from emulator.wire.dialect import Dialect, owner_of_token_parameter, publisher_of, publisher_of_key, start_with
 from emulator.wire.messaging import views
-from emulator.wire.messaging.mistakes import mistake
+from emulator.wire.messaging.mistakes import MOST_NAMES, mistake
 from emulator.wire.messaging.options import Note
 from emulator.wire.parts import RequestParts, bearer_token
 from emulator.wire.reasons import ONLY_SCHEDULES, dropped, ignored, is_of_real_time, not_applied, of_real_time
@@ -42,6 +42,8 @@ class MessagingCall(Record, gc=True):
     is_read_only: bool = False
     # The span of the caller, where spans are asked for (D-730).
     traceparent: str | None = None
+    # How many names the world may have seen by the end of the call: the others are not compared.
+    most_seen_names: int = 0
 
     @property
     def parts(self) -> RequestParts:
@@ -112,7 +114,7 @@ class MessagingCall(Record, gc=True):
     def log_note(self, note: Note) -> None:
         """Log the options that are ignored: the answer does not show them (D-074, D-075)."""
         if note.unknown:
-            warn_of_mistakes(self.world, self.dialect, note.unknown)
+            warn_of_mistakes(self.world, self.dialect, note.unknown, self.most_seen_names)
         self.warn_of_ignored(note.ignored, ONLY_SCHEDULES)
         if note.dropped:
             logger.debug("%s (%s %s)", dropped(note.dropped), self.parts.method, self.parts.path)
@@ -134,17 +136,20 @@ KEYS = MessagingPolicy()
 PUBLISH = MessagingPolicy(burst_limit=False)
 
 # A client that makes up names must not fill the memory.
-_MOST_NAMES = 10_000
+_MOST_SEEN = 10_000
 
 
-def warn_of_mistakes(world: World, dialect: Dialect, names: Iterable[str]) -> None:
-    """Log the names that are probably mistaken for options, each once for a world (D-335)."""
+def warn_of_mistakes(world: World, dialect: Dialect, names: Iterable[str], most_seen: int) -> None:
+    """Log the names that are probably mistaken for options, each once for a world (D-335).
+
+    A world that has seen so many is warned of no more (D-810).
+    """
     seen = world.seen_names
     for name in names:
         if name in seen:
             continue
-        if len(seen) >= _MOST_NAMES:
-            seen.clear()
+        if len(seen) >= most_seen:
+            return
         seen.add(name)
         text = mistake(name.lower(), dialect)
         if text is not None:
@@ -192,11 +197,14 @@ def opener(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Opener[Me
             )
         world, account_id = caller.world, caller.account_id
         seen = world.seen_names
+        if len(seen) >= _MOST_SEEN:
+            seen.clear()
+        most_seen = len(seen) + MOST_NAMES
         for name, _ in request.parts.headers:
             if name not in seen:
-                warn_of_mistakes(world, dialect, (name,))
+                warn_of_mistakes(world, dialect, (name,), most_seen)
         if request.parts.query:
-            warn_of_mistakes(world, dialect, (name for name, _ in request.parts.query))
+            warn_of_mistakes(world, dialect, (name for name, _ in request.parts.query), most_seen)
         check_account_is_active(world.state.accounts[account_id].account)
         if policy.burst_limit:
             # What has come due comes first. For a publish, submitting it sees to that.
@@ -210,6 +218,7 @@ def opener(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Opener[Me
             account_id=account_id,
             is_read_only=caller.is_read_only,
             traceparent=traceparent,
+            most_seen_names=most_seen,
         )
 
     return open_call

@@ -26,6 +26,8 @@ from emulator.wire.parts import NOT_BY_MESSAGE, TAKES_NO_DELIVERIES, is_control,
 
 # In a scope: the status of its answer, once that has begun.
 _STATUS = "emulator.status"
+# More than any client has; servers have such a limit, of 100 or so (D-810).
+_MOST_HEADERS = 1_000
 # A browser must not take what was delivered, or an answer in JSON, for a page.
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 # Longer than a page stays open between two calls, shorter than a server is used with the same settings.
@@ -95,6 +97,11 @@ class RequestGuard:
             # An encoded slash belongs to a name, and is no end of one: the operation is found so (D-303).
             scope["path"] = unquote(_ENCODED_SLASH.sub(r"%25\1", raw_path.decode("latin-1")))
         send = timed(scope, send)
+        if len(scope["headers"]) > _MOST_HEADERS:
+            text = f"expected at most {_MOST_HEADERS} header fields, got {len(scope['headers'])}"
+            answer = Answer(with_next_step({"error": text}, scope["path"], 431), 431)
+            await answer(scope, receive, self._completing(scope, send, None))
+            return
         try:
             page = self._check(scope)
         except Forbidden as forbidden:

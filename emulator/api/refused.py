@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from starlette.types import Message, Scope, Send
@@ -25,7 +26,7 @@ from emulator.core.world_setup import DEFAULT
 from emulator.engine.clock import wall_ms
 from emulator.wire.dialect import BUILT_IN, Dialect, load, publisher_of_key
 from emulator.wire.error_body import error_json, status_of
-from emulator.wire.messaging.mistakes import mistake
+from emulator.wire.messaging.mistakes import MOST_NAMES, mistake
 from emulator.wire.parts import RequestParts, basic_credentials, read_parts
 from emulator.wire.redaction import mask_credentials
 from emulator.wire.times import iso
@@ -64,7 +65,7 @@ class Hints:
             texts += self._of_path(parts)
             texts += [] if known is None else self._of_elsewhere(parts, known)
         names = dict.fromkeys(name.lower() for name, _ in (*parts.headers, *parts.query))
-        texts += [text for name in names if (text := mistake(name, self._dialect)) is not None]
+        texts += [text for name in islice(names, MOST_NAMES) if (text := mistake(name, self._dialect)) is not None]
         return known, "; ".join(filter(None, texts)) or None
 
     # -- credentials ------------------------------------------------------------------------
@@ -107,7 +108,7 @@ class Hints:
             for text in (login.username, login.password):
                 yield text, "the token was sent as a user name or password: expected Authorization: Bearer <token>"
         own = self._dialect.token_parameter
-        for name, value in parts.query:
+        for name, value in parts.query[:MOST_NAMES]:
             for other in BUILT_IN:
                 if name.lower() == load(other).token_parameter.lower():
                     yield value, f"{name} is of the dialect {other}: here the parameter is called {own}"

@@ -10,6 +10,10 @@ from emulator.wire.messaging.options import OPTION_KEYS, is_option
 
 _ALIKE = 0.85
 _LONGEST = 80
+# A longer name is like none: the time of a comparison grows with it.
+_LONGEST_COMPARED = 64
+# Of the names of one call no more are compared, at half a millisecond or more each (D-810).
+MOST_NAMES = 100
 # Headers with which public clients describe themselves; the service ignores them.
 TELEMETRY = "telemetry-"
 # The same of workflow clients, whose messages all have them, and perhaps the callbacks of these.
@@ -35,7 +39,8 @@ def mistake(lower_name: str, dialect: Dialect) -> str | None:
         meant = f", did you mean {dialect.header(key)}?" if is_option(key) else ""
         return f"{_shown(lower_name)}: is of the dialect {other}, this server speaks {dialect.name}{meant}"
     dashed = lower_name.replace("_", "-")
-    if dashed.startswith(prefix) or is_alike(dashed, _names(dialect), _ALIKE):
+    is_short = len(dashed) <= _LONGEST_COMPARED
+    if dashed.startswith(prefix) or (is_short and is_alike(dashed, _names(dialect), _ALIKE)):
         return _unknown(lower_name, dialect)
     return None
 
@@ -45,7 +50,8 @@ def _is_ignored(suffix: str) -> bool:
 
 
 def _unknown(lower_name: str, dialect: Dialect) -> str:
-    close = near(lower_name.replace("_", "-"), _names(dialect))
+    is_short = len(lower_name) <= _LONGEST_COMPARED
+    close = near(lower_name.replace("_", "-"), _names(dialect)) if is_short else []
     meant = f", did you mean {dialect.header(close[0][len(dialect.lower_prefix) :])}?" if close else ""
     return f"{_shown(lower_name)}: unknown{meant}"
 

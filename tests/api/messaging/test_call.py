@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import pytest
 
+from emulator.wire.dialect import load
+from emulator.wire.messaging.mistakes import mistake
 from tests.harness.emulators import InProcess, in_process, with_emulator
 from tests.harness.loops import on_loop
 
@@ -169,3 +172,45 @@ async def test_the_published_token_where_no_account_has_it_is_told(tmp_path: Pat
             "has it: `svc-emulator env` prints the credentials"
         )
         assert (await emulator.get("/v2/keys", token="mine")).status == 200
+
+
+@with_emulator()
+async def test_of_many_names_the_first_hundred_are_compared(emulator: InProcess) -> None:
+    """D-810: each comparison takes half a millisecond, in which no other call is answered."""
+    many = {f"svc-retires-{number}": "1" for number in range(900)}
+    assert (await emulator.post(f"/v2/publish/{URL}", many)).status == 200
+    assert len(emulator.world.seen_names) == 100
+
+    items = [{"destination": URL, "headers": {f"svc-delai-{number}": "1"}} for number in range(300)]
+    assert (await emulator.post("/v2/batch", body=json.dumps(items).encode())).status == 200
+    assert len(emulator.world.seen_names) == 200
+
+    query = "&".join(f"svc-mehtod-{number}=1" for number in range(300))
+    assert (await emulator.post(f"/v2/publish/{URL}?{query}")).status == 200
+    assert len(emulator.world.seen_names) == 300
+
+
+@with_emulator()
+async def test_the_hint_of_a_refused_call_names_a_hundred_mistakes_at_most(emulator: InProcess) -> None:
+    """D-810."""
+    many = {f"svc-retires-{number}": "1" for number in range(900)}
+    assert (await emulator.call("GET", "/v2/messages/x", {**many, "Authorization": "Bearer x"})).status == 401
+    [call] = (await emulator.control("GET", "/refused")).json["refused"]
+    assert 90 < call["hint"].count("did you mean Svc-Retries?") <= 100
+
+
+@with_emulator()
+async def test_a_call_with_too_many_header_fields_is_refused_before_anything_else(emulator: InProcess) -> None:
+    """D-810."""
+    for path in ("/v2/messages/x", "/_emulator/clock", "/nowhere"):
+        answer = await emulator.call("GET", path, {f"h{number}": "v" for number in range(1_001)})
+        assert answer.status == 431
+        assert answer.json["error"].startswith("expected at most 1000 header fields, got 1")
+    assert len(emulator.world.seen_names) < 10
+
+
+def test_a_name_that_is_longer_than_any_option_is_not_compared() -> None:
+    """D-810."""
+    assert mistake("svc-retires", load("svc")) == "Svc-Retires: unknown, did you mean Svc-Retries?"
+    assert mistake(f"svc-retires{'s' * 80}", load("svc")) == f"Svc-Retires{'s' * 69}...: unknown"
+    assert mistake("retires" * 1_000, load("svc")) is None
