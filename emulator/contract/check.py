@@ -29,11 +29,11 @@ from emulator.contract.document import (
     texts,
 )
 from emulator.contract.mismatches import described, meant, shown, spelt
-from emulator.core.errors import InvalidInput
+from emulator.core.errors import InvalidInput, PayloadTooLarge
 from emulator.core.language.text import canonical_name, is_alike
 from emulator.core.record import Record
 from emulator.wire.dialect import Dialect, owner_of
-from emulator.wire.json_reader import Json, JsonObject
+from emulator.wire.json_reader import Json, JsonObject, check_size
 from emulator.wire.messaging.mistakes import TELEMETRY
 from emulator.wire.parts import Pairs, RequestParts, is_control
 
@@ -197,7 +197,11 @@ class Contract:
         is_other = bool(media_type) and "json" not in media_type and operation.api is not Api.CONTROL
         wrong = ["header Content-Type: expected application/json"] if is_other else []
         try:
+            check_size(parts.body)
             content: Json = json.loads(parts.body)
+        except PayloadTooLarge as refused:
+            # The operation refuses it for the same reason.
+            return [*wrong, refused.text], None
         except (ValueError, RecursionError):
             return [*wrong, "body: is not JSON"], None
         wrong += self.value(operation.api, table(media).get("schema"), content, is_closed=True)

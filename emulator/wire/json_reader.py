@@ -17,7 +17,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import inspect
 
-from emulator.core.errors import InvalidInput
+from emulator.core.errors import InvalidInput, PayloadTooLarge
 from emulator.core.language.calendar import check_clock_instant
 from emulator.core.language.text import excerpt
 from emulator.wire import names
@@ -31,6 +31,11 @@ JsonObject: TypeAlias = Mapping[str, Json]
 WHOLE = "body"
 # The largest integer every JSON reader keeps exact.
 MAX_EXACT = 2**53 - 1
+# The most bytes of a body that is read as JSON, unless its reader says otherwise, and the most values (D-811).
+MAX_BYTES: Final = 8 * 1024**2
+MAX_VALUES: Final = 1_000_000
+# What is larger is not read again to name the value at fault.
+_MOST_EXPLAINED = 100_000
 HALF_PAIR = "holds half a surrogate pair, expected Unicode text"
 
 
@@ -204,21 +209,63 @@ _ANY: msgspec.json.Decoder[Json] = msgspec.json.Decoder()
 
 
 def read_json(body: bytes) -> Json:
-    """A body of any shape. Raises: InvalidInput naming the body, or the value in it that no reader can take."""
+    """A body of any shape.
+
+    Raises: InvalidInput naming the body, or the value in it that no reader can take; PayloadTooLarge.
+    """
+    check_size(body, MAX_BYTES)
     return _decode(_ANY, body)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """A body as the decoder's type (D-077). Raises: InvalidInput naming the wrong value by its path.
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes, most_bytes: int | None = MAX_BYTES) -> T:
+    """A body as the decoder's type (D-077), with as many bytes at most.
+
+    Raises: InvalidInput naming the wrong value by its path; PayloadTooLarge.
 
     The decoder says only in prose what is wrong. So what it refuses is read again without a type, and held
     against the type here.
     """
+    check_size(body, most_bytes)
     try:
         return _decode(decoder, body)
-    except msgspec.ValidationError:
-        fault = _fault(read_json(body), inspect.type_info(decoder.type), "")
+    except msgspec.ValidationError as error:
+        if not _is_explained(body):
+            raise InvalidInput(WHOLE, mismatch_text(error)) from None
+        fault = _fault(_decode(_ANY, body), inspect.type_info(decoder.type), "")
         raise fault or InvalidInput(WHOLE, "expected JSON of another shape") from None
+
+
+# A text, whether it ends or not, or what stands before a value but the first.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[,\[{]', re.DOTALL)
+_QUOTE = ord('"')
+
+
+def check_size(body: bytes, most_bytes: int | None = None) -> None:
+    """Refuse JSON that is too large to be read, before anything is made of it. Raises: PayloadTooLarge."""
+    if most_bytes is not None and len(body) > most_bytes:
+        raise PayloadTooLarge(f"{WHOLE}: expected at most {most_bytes} bytes of JSON, got {len(body)}")
+    if _has_more_values(body, MAX_VALUES):
+        raise PayloadTooLarge(f"{WHOLE}: expected JSON of at most {MAX_VALUES} values")
+
+
+def _has_more_values(body: bytes, most: int) -> bool:
+    """Whether JSON has more values, also if it is wrong; what stands in texts does not count."""
+    if len(body) <= most or sum(map(body.count, (b",", b"[", b"{"))) < most:
+        return False
+    values = texts = 0
+    for token in _TOKEN.finditer(body):
+        if body[token.start()] == _QUOTE:
+            texts += 1
+        else:
+            values += 1
+        # A text is a value, or the name of one.
+        if values >= most or texts > 2 * most:
+            return True
+    return False
+
+
+def _is_explained(body: bytes) -> bool:
+    return len(body) <= MAX_BYTES and not _has_more_values(body, _MOST_EXPLAINED)
 
 
 def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
@@ -255,6 +302,8 @@ def _refuse_unreadable(body: bytes) -> None:
 
     Decoders say at which byte such a value is, or not even that. Raises: InvalidInput.
     """
+    if not _is_explained(body):
+        return
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import pytest
 
 from emulator.core import errors
-from emulator.core.errors import InvalidInput, NotFound, QuotaExceeded, Refused
+from emulator.core.errors import InvalidInput, NotFound, PayloadTooLarge, QuotaExceeded, Refused
 from emulator.core.record import QueueName
-from emulator.wire import dialect
+from emulator.wire import dialect, json_reader
 from emulator.wire.error_body import error_json, extra_headers, status_of
 from emulator.wire.json_reader import Fields, Json, Read, boolean, decoded, encoded_text, integer, parsed, read_json
 from emulator.wire.names import parse_name
@@ -200,3 +202,65 @@ def test_quota_headers() -> None:
         ("Burst-RateLimit-Reset", "5"),
     )
     assert extra_headers(NotFound("message", "x")) == ()
+
+
+# -- JSON that is too large ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"[" + b"[]," * 6_000 + b"[]]", id="lists"),
+        pytest.param(b"[" + b"{}," * 6_000 + b"{}!", id="objects that are no JSON"),
+        pytest.param(b"[" + b'"",' * 10_001 + b'"\\ud800"]', id="texts with half a pair"),
+        pytest.param(b'"' * 40_002 + b"[" * 10_000, id="texts alone"),
+        pytest.param(b'[{"a":"\\"","b":[' + b"1," * 10_000 + b"1]}]", id="an escaped quote"),
+    ],
+)
+def test_json_of_too_many_values_is_refused_before_it_is_read(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-811."""
+    monkeypatch.setattr(json_reader, "MAX_VALUES", 10_000)
+    for read in (read_json, lambda body: decoded(DECODER, body)):
+        with pytest.raises(PayloadTooLarge) as refusal:
+            read(body)
+        assert refusal.value.text == "body: expected JSON of at most 10000 values"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'["' + b",[{" * 20_000 + b'"]', id="within a text"),
+        pytest.param(b'["' + b'\\",' * 20_000 + b'"]', id="behind escaped quotes"),
+        pytest.param(b"[" + b"1," * 9_000 + b"1]", id="just as many"),
+    ],
+)
+def test_what_stands_in_texts_is_no_value(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-811."""
+    monkeypatch.setattr(json_reader, "MAX_VALUES", 10_000)
+    assert read_json(body)
+
+
+def test_json_of_too_many_bytes_is_refused() -> None:
+    """D-811."""
+    body = b'["' + b"x" * json_reader.MAX_BYTES + b'"]'
+    with pytest.raises(PayloadTooLarge, match=r"body: expected at most 8388608 bytes of JSON, got 8388612"):
+        read_json(body)
+
+
+def test_quotes_that_nothing_ends_take_no_longer_than_others() -> None:
+    """D-811: by processor time, so that other programs do not count."""
+    body = b'["' + b'\\",' * 2_000_000
+    started_s = time.process_time()
+    with pytest.raises(InvalidInput, match="expected JSON"):
+        read_json(body)
+    assert time.process_time() - started_s < 2
+
+
+def test_a_wrong_value_of_a_large_body_is_named_by_its_kind_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-811: to name its path, the body would have to be read again."""
+    monkeypatch.setattr(json_reader, "_MOST_EXPLAINED", 100)
+    body = b"[" + b'{"flag":true},' * 200 + b'{"flag":"no"}]'
+    with pytest.raises(InvalidInput, match=r"flag: expected true or false, got a string"):
+        decoded(DECODER, body)
+    with pytest.raises(InvalidInput, match="expected JSON: "):
+        read_json(b"[" + b'"",' * 200 + b'"\\ud800"]')

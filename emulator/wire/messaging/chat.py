@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from urllib.parse import urlsplit
 
-from emulator.core.errors import InvalidInput, Malformed
+from emulator.core.errors import InvalidInput, Malformed, PayloadTooLarge
 from emulator.core.model.messages import Response
 from emulator.core.record import Headers
+from emulator.wire.json_reader import check_size
 from emulator.wire.urls import parse_url
 
 EVENT_STREAM = "text/event-stream"
@@ -104,7 +105,10 @@ def passed_on(headers: Headers) -> Headers:
 def _decoded(text: bytes) -> dict[str, object]:
     """Raises: Malformed for anything but a JSON object."""
     try:
+        check_size(text)
         value: object = json.loads(text)
+    except PayloadTooLarge:
+        raise Malformed("expected JSON of fewer values") from None
     except (ValueError, RecursionError):
         raise Malformed("expected JSON") from None
     if not isinstance(value, dict):

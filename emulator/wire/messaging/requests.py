@@ -16,14 +16,14 @@ import msgspec
 from msgspec.structs import replace
 
 from emulator.core.commands import EndpointSelector, PublishItem, SetGroupDefaults, UpsertQueue
-from emulator.core.errors import InvalidInput, InvalidRunMessage, Refused
+from emulator.core.errors import InvalidInput, InvalidRunMessage, PayloadTooLarge, Refused
 from emulator.core.model.options import MessageOptions
 from emulator.core.model.resources import Endpoint
 from emulator.core.model.workflows import Invoker, ListedHeaders
 from emulator.core.record import AccountId, GroupName, QueueName, RunId
 from emulator.wire import names, urls
 from emulator.wire.dialect import Dialect
-from emulator.wire.json_reader import decoded
+from emulator.wire.json_reader import WHOLE, decoded
 from emulator.wire.messaging.option_values import RUN_ID
 from emulator.wire.messaging.options import (
     LogNote,
@@ -43,6 +43,8 @@ from emulator.wire.urls import read_destination
 T = TypeVar("T")
 
 MAX_PARALLELISM = 10**9
+# More than a run has steps. Other calls wait while the items are read and published (D-811).
+MAX_ITEMS = 25_000
 
 
 def read_batch(
@@ -57,15 +59,17 @@ def read_batch(
 
     `log_note` is called for each item of which something is ignored.
 
-    Raises: InvalidInput for a body that is no array of items, naming the JSON field.
+    Raises: InvalidInput for a body that is no array of items, naming the JSON field; PayloadTooLarge.
     """
     try:
-        items = decoded(_BATCH, body)
+        items = decoded(_BATCH, body, most_bytes=None)
     except InvalidInput as problem:
         # What the client means by it is not known, but a 400 it would take for the end of a run (D-364).
         if f'"{dialect.lower_prefix}{RUN_ID}"'.encode() in body.lower():
             raise InvalidRunMessage(problem.field, problem.reason) from None
         raise
+    if len(items) > MAX_ITEMS:
+        raise PayloadTooLarge(f"{WHOLE}: expected at most {MAX_ITEMS} items, got {len(items)}")
     items.reverse()
     # Free each item once it is read: a batch may carry 100 MB, and its texts become bytes here.
     return tuple([_item(items.pop(), dialect, caller_ip, log_note, kind) for _ in range(len(items))])
@@ -216,7 +220,7 @@ def with_invoker(item: PublishItem, dialect: Dialect) -> PublishItem:
     if workflow is None or not workflow.invokes:
         return item
     try:
-        given = decoded(_INVOCATION, item.body)
+        given = decoded(_INVOCATION, item.body, most_bytes=None)
         invoker = Invoker(
             run_id=RunId(read_field("workflowRunId", given.workflowRunId, names.parse_free_text)),
             run_created_ms=given.workflowRunCreatedAt,
