@@ -300,6 +300,7 @@ REMEDIES: dict[type[errors.Refused], str] = {
     errors.OverLimit: "Stay within the plan, or give the account another one.",
     errors.InvalidRunMessage: "Mend the value; the workflow client retries the step.",
     errors.PayloadTooLarge: "Send less, or give the account another plan.",
+    errors.NoRoom: "Call again a moment later, with fewer long bodies at a time.",
     errors.QuotaExceeded: (
         "Wait until the `...-Reset` header's second of virtual time, or change the account's quota. A frozen clock"
         " has to be moved."

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from emulator.api.next_steps import beginning_of, similar_operation, with_next_step
-from emulator.core.errors import Damaged, InvalidInput, PayloadTooLarge, Refused, UnreadableRow, WorldBroken
+from emulator.core.errors import Damaged, InvalidInput, NoRoom, PayloadTooLarge, Refused, UnreadableRow, WorldBroken
 from emulator.core.record import Headers, Record
 from emulator.wire import error_body
 from emulator.wire.dialect import Dialect
@@ -35,6 +35,8 @@ P = TypeVar("P")
 
 # The interface document's limit of one batch call, and so of any request (Limits 5).
 MAX_BODY = 100 * 1024 * 1024
+# The most that the bodies of all calls under way have together, of those that come in pieces (D-812).
+MAX_BODIES = 256 * 1024 * 1024
 
 # How the path of an operation ends that takes a destination.
 DESTINATION = "/{destination:path}"
@@ -105,6 +107,30 @@ class RoutedRequest(Record):
         return self.raw_rest(number).partition("/")[0]
 
 
+class Bodies:
+    """How many bytes of bodies the calls under way have received. Short ones, of one piece, are not counted."""
+
+    # In the scope of a request: all bodies, and the size of its own.
+    ALL: Final = "emulator.bodies"
+    _OWN: Final = "emulator.body_size"
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def take(self, scope: Scope, size: int) -> None:
+        """A piece of a request's body has come. Raises NoRoom."""
+        if self._size + size > MAX_BODIES:
+            raise NoRoom(f"the bodies of all calls under way exceed {MAX_BODIES} bytes together")
+        self._size += size
+        scope[self._OWN] = scope.get(self._OWN, 0) + size
+
+    def release(self, scope: Scope) -> None:
+        """The request has ended."""
+        self._size -= scope.pop(self._OWN, 0)
+
+
+# Whether the credentials in the head of a request are right. Raises Refused.
+Gate = Callable[[RequestParts], None]
 Opener = Callable[[RoutedRequest], Awaitable[C]]
 # A record is answered with 200, as JSON.
 Handler = Callable[[C], Awaitable[Response | msgspec.Struct]]
@@ -126,7 +152,8 @@ class PathEndpoint(Generic[C]):
 
     `incomplete` are the methods of the path with a destination behind it, which is missing here: their
     refusal says so. `challenge` is the `WWW-Authenticate` for a client without credentials. The handlers of the
-    methods `streamed` read the body themselves. `path` is as declared, with parameters in braces.
+    methods `streamed` read the body themselves. `path` is as declared, with parameters in braces. `gate` is
+    asked before a body that comes in pieces is received.
     """
 
     def __init__(
@@ -139,7 +166,9 @@ class PathEndpoint(Generic[C]):
         challenge: str = "Bearer",
         streamed: Collection[str] = (),
         path: str = "",
+        gate: Gate | None = None,
     ) -> None:
+        self._gate = gate
         self.path = path
         self._streamed = frozenset(streamed)
         self._dialect = dialect
@@ -166,7 +195,7 @@ class PathEndpoint(Generic[C]):
         query: Pairs = ()
         call: C | None = None
         try:
-            request = await read_request(scope, receive, is_streamed=method in self._streamed)
+            request = await read_request(scope, receive, is_streamed=method in self._streamed, gate=self._gate)
             query = request.parts.query
             call = await self._open(request)
             answer = await handler(call)
@@ -196,48 +225,63 @@ def endpoints_of(
     opener: Callable[[Mapping[str, P]], Opener[C]],
     *,
     challenge: str = "Bearer",
+    gate: Callable[[Mapping[str, P]], Gate] | None = None,
 ) -> dict[str, PathEndpoint[C]]:
-    """The endpoint of each path, in the order of declaration. `opener` gets the policies of a path by method."""
+    """The endpoint of each path, in the order of declaration.
+
+    `opener` and `gate` get the policies of a path by method.
+    """
     by_path: dict[str, list[Route[C, P]]] = {}
     for route in routes:
         by_path.setdefault(route.path, []).append(route)
     endpoints = {}
     for path, found in by_path.items():
         longer = by_path.get(path + DESTINATION, [])
+        policies = {route.method: route.policy for route in found}
         endpoints[path] = PathEndpoint(
             dialect,
-            opener({route.method: route.policy for route in found}),
+            opener(policies),
             {route.method: route.handler for route in found},
             incomplete={route.method for route in longer},
             challenge=challenge,
             streamed=[route.method for route in found if route.is_streamed],
             path=path,
+            gate=None if gate is None else gate(policies),
         )
     return endpoints
 
 
-async def read_request(scope: Scope, receive: Receive, *, is_streamed: bool = False) -> RoutedRequest:
-    """Read a request, whole or only its head. Raises PayloadTooLarge beyond what any call may carry, InvalidInput."""
-    client = scope.get("client")
-    raw_path = scope.get("raw_path")
+async def read_request(
+    scope: Scope, receive: Receive, *, is_streamed: bool = False, gate: Gate | None = None
+) -> RoutedRequest:
+    """Read a request, whole or only its head.
+
+    Raises PayloadTooLarge beyond what any call may carry, NoRoom, InvalidInput, and what `gate` does.
+    """
     return RoutedRequest(
-        parts=read_parts(
-            method=scope["method"],
-            raw_path=scope["path"].encode() if raw_path is None else raw_path,
-            query_string=scope["query_string"],
-            raw_headers=scope["headers"],
-            body=b"" if is_streamed else await _read_body(scope, receive),
-            client_ip="127.0.0.1" if client is None else client[0],
-            scheme=scope.get("scheme", "http"),
-            has_query=scope.get(HAS_QUERY, False),
-        ),
+        parts=_parts(scope, b"" if is_streamed else await _read_body(scope, receive, gate)),
         path_parameters=scope.get("path_params", {}),
         pieces=partial(_pieces, receive) if is_streamed else _nothing,
         gone=_never if is_streamed else partial(_until_gone, receive),
     )
 
 
-async def _read_body(scope: Scope, receive: Receive) -> bytes:
+def _parts(scope: Scope, body: bytes) -> RequestParts:
+    client = scope.get("client")
+    raw_path = scope.get("raw_path")
+    return read_parts(
+        method=scope["method"],
+        raw_path=scope["path"].encode() if raw_path is None else raw_path,
+        query_string=scope["query_string"],
+        raw_headers=scope["headers"],
+        body=body,
+        client_ip="127.0.0.1" if client is None else client[0],
+        scheme=scope.get("scheme", "http"),
+        has_query=scope.get(HAS_QUERY, False),
+    )
+
+
+async def _read_body(scope: Scope, receive: Receive, gate: Gate | None) -> bytes:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > MAX_BODY and scope["method"] != "GET":
             raise _too_large()
@@ -245,15 +289,31 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
         return body
+    if gate is not None:
+        # Who has no credentials must not fill the memory.
+        gate(_parts(scope, b""))
+    bodies: Bodies = scope.get(Bodies.ALL) or Bodies()
+    try:
+        return await _join(message, receive, partial(bodies.take, scope))
+    except Refused:
+        # Not only when the rest has come, too.
+        bodies.release(scope)
+        raise
+
+
+async def _join(message: Message, receive: Receive, take: Callable[[int], None]) -> bytes:
+    """A body that comes in pieces, of which the first is there; `take` is called with the size of each."""
     # A BytesIO hands over what it holds without a copy; joining the pieces would need the body twice.
     whole = io.BytesIO()
-    whole.write(body)
-    while message.get("more_body", False):
-        message = await _piece(receive)
-        whole.write(message.get("body", b""))
-        if whole.tell() > MAX_BODY:
+    while True:
+        piece = message.get("body", b"")
+        if whole.tell() + len(piece) > MAX_BODY:
             raise _too_large()
-    return whole.getvalue()
+        take(len(piece))
+        whole.write(piece)
+        if not message.get("more_body", False):
+            return whole.getvalue()
+        message = await _piece(receive)
 
 
 async def _until_gone(receive: Receive) -> None:

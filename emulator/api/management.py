@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from starlette.responses import Response
 
-from emulator.api.endpoint import Answer, Opener, Route, RoutedRequest
+from emulator.api.endpoint import Answer, Gate, Opener, Route, RoutedRequest
 from emulator.core import commands
 from emulator.core.commands import AmendAccount, Command, RotateToken, SetPlan
 from emulator.core.errors import Unauthenticated
@@ -84,16 +84,31 @@ ANYBODY = ManagementPolicy(needs_login=False)
 ManagementRoute: TypeAlias = Route[ManagementCall, ManagementPolicy]
 
 
+def _owned(worlds: Worlds, policy: ManagementPolicy, parts: RequestParts) -> World | None:
+    """The world of a request's login, None for an operation that needs none. Raises: Unauthenticated."""
+    if not policy.needs_login:
+        return None
+    given = basic_credentials(parts)
+    owned = None if given is None else worlds.by_login(given.username, given.password)
+    if owned is None:
+        raise Unauthenticated("unable to authenticate: the management API needs a user name and password")
+    return owned
+
+
+def gate(worlds: Worlds, policies: Mapping[str, ManagementPolicy]) -> Gate:
+    """What asks for the login of an operation before its body is received (D-812)."""
+
+    def check(parts: RequestParts) -> None:
+        _owned(worlds, policies[parts.method], parts)
+
+    return check
+
+
 def opener(worlds: Worlds, policies: Mapping[str, ManagementPolicy]) -> Opener[ManagementCall]:
     """What makes a call of a request to one path, whose operations have these policies by method."""
 
     async def open_call(request: RoutedRequest) -> ManagementCall:
-        owned: World | None = None
-        if policies[request.parts.method].needs_login:
-            given = basic_credentials(request.parts)
-            owned = None if given is None else worlds.by_login(given.username, given.password)
-            if owned is None:
-                raise Unauthenticated("unable to authenticate: the management API needs a user name and password")
+        owned = _owned(worlds, policies[request.parts.method], request.parts)
         check_accepts_json(request.parts)
         if owned is not None:
             await owned.current_state()

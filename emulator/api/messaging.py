@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from emulator.api.endpoint import Answer, Opener, Route, RoutedRequest
+from emulator.api.endpoint import Answer, Gate, Opener, Route, RoutedRequest
 from emulator.core.commands import Command, PublishItem, RotateSigningKeys
 from emulator.core.errors import Forbidden, Unauthenticated
 from emulator.core.model.messages import Accepted
@@ -25,6 +25,7 @@ from emulator.wire.messaging.mistakes import MOST_NAMES, mistake
 from emulator.wire.messaging.options import Note
 from emulator.wire.parts import RequestParts, bearer_token
 from emulator.wire.reasons import ONLY_SCHEDULES, dropped, ignored, is_of_real_time, not_applied, of_real_time
+from emulator.worlds.callers import Caller
 from emulator.worlds.calls import DeduplicatedPublish
 from emulator.worlds.registry import Worlds
 from emulator.worlds.world import World
@@ -181,20 +182,33 @@ def _origin_of(worlds: Worlds, token: str | None, parts: RequestParts) -> str:
 _SEE_ENV = "`svc-emulator env` prints the credentials"
 
 
+def _caller_of(worlds: Worlds, policy: MessagingPolicy, parts: RequestParts) -> Caller:
+    """Whose token a request has. Raises: Unauthenticated, Forbidden, InvalidInput."""
+    token = bearer_token(parts, worlds.dialect)
+    caller = None if token is None else worlds.by_token(token)
+    if caller is None:
+        raise Unauthenticated(f"unable to authenticate: invalid token{_origin_of(worlds, token, parts)}")
+    if caller.is_read_only and not policy.read_only_token:
+        raise Forbidden("the read-only token cannot publish, create or change anything, and does not read signing keys")
+    return caller
+
+
+def gate(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Gate:
+    """What asks for the token of an operation before its body is received (D-812)."""
+
+    def check(parts: RequestParts) -> None:
+        _caller_of(worlds, policies[parts.method], parts)
+
+    return check
+
+
 def opener(worlds: Worlds, policies: Mapping[str, MessagingPolicy]) -> Opener[MessagingCall]:
     """What makes a call of a request to one path, whose operations have these policies by method."""
     dialect = worlds.dialect
 
     async def open_call(request: RoutedRequest) -> MessagingCall:
         policy = policies[request.parts.method]
-        token = bearer_token(request.parts, dialect)
-        caller = None if token is None else worlds.by_token(token)
-        if caller is None:
-            raise Unauthenticated(f"unable to authenticate: invalid token{_origin_of(worlds, token, request.parts)}")
-        if caller.is_read_only and not policy.read_only_token:
-            raise Forbidden(
-                "the read-only token cannot publish, create or change anything, and does not read signing keys"
-            )
+        caller = _caller_of(worlds, policy, request.parts)
         world, account_id = caller.world, caller.account_id
         seen = world.seen_names
         if len(seen) >= _MOST_SEEN:

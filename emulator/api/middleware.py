@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from emulator.api.endpoint import Answer, PathEndpoint
+from emulator.api.endpoint import Answer, Bodies, PathEndpoint
 from emulator.api.next_steps import with_next_step
 from emulator.api.origins import AllowedOrigins, Proxies, follows_link
 from emulator.api.refused import RefusedCallLog, timed
@@ -71,15 +71,18 @@ class RequestGuard:
         self._pages = pages
         self._refused = refused
         self._answered = answered
+        self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         began_s = time.perf_counter()
+        scope[Bodies.ALL] = self._bodies
         try:
             await self._answer(scope, receive, send)
         finally:
+            self._bodies.release(scope)
             status, endpoint = scope.get(_STATUS), scope.get("endpoint")
             # Without a status the client has gone.
             if status is not None:

@@ -55,8 +55,13 @@ _OF_HTTP = frozenset(
     )
 )
 _ERROR: JsonObject = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
-# Whatever is asked of a world, it may have stopped, and its disk may be full (D-282).
-_OF_ANY_WORLD = (503, 507)
+# Whatever is asked of a world, it may have stopped, its disk may be full (D-282), and any call may
+# have too many header fields (D-810) or find no room for its body (D-812).
+_OF_ANY_CALL: Mapping[int, JsonObject] = {
+    431: _ERROR,
+    503: {**_ERROR, "headers": {"Retry-After": {"schema": {"type": "string"}}}},
+    507: _ERROR,
+}
 _NO_METHOD: JsonObject = {**_ERROR, "headers": {"Allow": {"required": True, "schema": {"type": "string"}}}}
 
 
@@ -229,8 +234,8 @@ class Contract:
         operation = match.operation
         if operation is not None and "default" in table(operation.content.get("responses")) and status >= 300:
             return ()  # The operation passes on what somebody else has answered.
-        is_of_any_world = status in _OF_ANY_WORLD or (status == 500 and _says_damaged(body))
-        if status >= 500 and not is_of_any_world:
+        is_of_any_call = status in _OF_ANY_CALL or (status == 500 and _says_damaged(body))
+        if status >= 500 and not is_of_any_call:
             return (f"status {status}: never part of the contract",)
         if operation is not None:
             responses = table(operation.content.get("responses"))
@@ -238,8 +243,8 @@ class Contract:
             responses = {"405": _NO_METHOD} if match.methods else {"404": _ERROR}
         else:
             return ()  # The document of its API may be one that is missing.
-        if is_of_any_world and operation is not None and str(status) not in responses:
-            responses = {str(status): _ERROR}
+        if is_of_any_call and operation is not None and str(status) not in responses:
+            responses = {str(status): _OF_ANY_CALL.get(status, _ERROR)}
         if str(status) not in responses:
             return (f"status {status}: not in the contract",)
         api = match.api

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from emulator import resources
 from emulator.api.callers import meant_world
-from emulator.api.endpoint import Opener, Route, RoutedRequest
+from emulator.api.endpoint import Gate, Opener, Route, RoutedRequest
 from emulator.core.errors import InvalidInput, Unauthenticated
 from emulator.core.record import Record
 from emulator.telemetry.counts import Counts
@@ -72,6 +72,16 @@ PUBLIC = ControlPolicy(reads_query=True, needs_token=False)
 PAGE = ControlPolicy(reads_query=True, needs_token=False, is_page=True)
 
 ControlRoute: TypeAlias = Route[ControlCall, ControlPolicy]
+
+
+def gate(options: ControlOptions, policies: Mapping[str, ControlPolicy]) -> Gate:
+    """What asks for the control token, where one is needed, before a body is received (D-812)."""
+
+    def check(parts: RequestParts) -> None:
+        if policies[parts.method].needs_token:
+            options.check_token(parts)
+
+    return check
 
 
 def opener(worlds: Worlds, options: ControlOptions, policies: Mapping[str, ControlPolicy]) -> Opener[ControlCall]:

@@ -25,7 +25,7 @@ from emulator.control import (
     when,
     worlds,
 )
-from emulator.control.call import ControlCall, ControlOptions, ControlRoute, opener
+from emulator.control.call import ControlCall, ControlOptions, ControlRoute, gate, opener
 from emulator.worlds.registry import Worlds
 
 ROUTES: tuple[ControlRoute, ...] = (
@@ -55,4 +55,4 @@ PAGES = frozenset(route.path for route in ROUTES if route.policy.is_page)
 
 def endpoints(registry: Worlds, options: ControlOptions) -> dict[str, PathEndpoint[ControlCall]]:
     """Every path of the API with its operations."""
-    return endpoints_of(registry.dialect, ROUTES, partial(opener, registry, options))
+    return endpoints_of(registry.dialect, ROUTES, partial(opener, registry, options), gate=partial(gate, options))

@@ -93,6 +93,10 @@ class PayloadTooLarge(Refused):
     """The body exceeds the message size of the account's plan."""
 
 
+class NoRoom(Refused):
+    """Too many bodies are being received at once; a moment later there may be room."""
+
+
 class LimitReached(Refused):
     """The account already has as many things of this kind as its plan allows."""
 

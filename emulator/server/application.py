@@ -33,14 +33,16 @@ MESSAGING_ROUTES: tuple[MessagingRoute, ...] = (
 
 def messaging_endpoints(worlds: Worlds) -> dict[str, PathEndpoint[MessagingCall]]:
     """Every path of the messaging API with its operations."""
-    return endpoints_of(worlds.dialect, MESSAGING_ROUTES, partial(messaging.opener, worlds))
+    return endpoints_of(
+        worlds.dialect, MESSAGING_ROUTES, partial(messaging.opener, worlds), gate=partial(messaging.gate, worlds)
+    )
 
 
 def workflow_endpoints(worlds: Worlds) -> dict[str, PathEndpoint[MessagingCall]]:
     """Every path of the workflow API with its operations."""
     routes = (*workflow.ROUTES, *dead_letters.WORKFLOW_ROUTES)
     return {
-        **endpoints_of(worlds.dialect, routes, partial(messaging.opener, worlds)),
+        **endpoints_of(worlds.dialect, routes, partial(messaging.opener, worlds), gate=partial(messaging.gate, worlds)),
         **endpoints_of(worlds.dialect, workflow.WEBHOOK_ROUTES, partial(workflow.open_webhook, worlds)),
     }
 
@@ -48,7 +50,11 @@ def workflow_endpoints(worlds: Worlds) -> dict[str, PathEndpoint[MessagingCall]]
 def management_endpoints(worlds: Worlds) -> dict[str, PathEndpoint[ManagementCall]]:
     """Every path of the management API with its operations; `{queue}` in a path is the dialect's segment."""
     found = endpoints_of(
-        worlds.dialect, management.ROUTES, partial(management.opener, worlds), challenge=management.CHALLENGE
+        worlds.dialect,
+        management.ROUTES,
+        partial(management.opener, worlds),
+        challenge=management.CHALLENGE,
+        gate=partial(management.gate, worlds),
     )
     return {path.replace("{queue}", worlds.dialect.queue_segment): endpoint for path, endpoint in found.items()}
 

@@ -13,6 +13,7 @@ from emulator.core.errors import (
     InvalidInput,
     InvalidRunMessage,
     LimitReached,
+    NoRoom,
     NotAcceptable,
     NotFound,
     NotInstalled,
@@ -42,6 +43,7 @@ _STATUSES: dict[type[Refused], int] = {
     InvalidRunMessage: 412,
     PayloadTooLarge: 413,
     QuotaExceeded: 429,
+    NoRoom: 503,
     InsufficientStorage: 507,
 }
 
@@ -77,7 +79,9 @@ def quota_headers(quota: DailyQuota | QuotaExceeded, *, daily: bool = True) -> H
 
 
 def extra_headers(refused: Refused) -> Headers:
-    """The headers of the answer that say what is left of a quota; none for other refusals."""
+    """The headers of the answer that say what is left of a quota, or when there may be room; none for others."""
+    if isinstance(refused, NoRoom):
+        return (("Retry-After", "1"),)
     if not isinstance(refused, QuotaExceeded):
         return ()
     return quota_headers(refused, daily=refused.daily)

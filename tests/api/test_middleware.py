@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
+from starlette.types import Message
 
+from emulator.api import endpoint
 from emulator.core.record import Headers
-from tests.harness.emulators import Answer, InProcess, asgi_call, in_process, with_emulator
+from tests.harness.emulators import Answer, InProcess, asgi_call, http_scope, in_process, with_emulator
 from tests.harness.loops import on_loop
 
 EVIL = "https://evil.example"
@@ -253,3 +256,87 @@ async def test_a_forwarded_address_of_a_trusted_proxy_is_the_callers(emulator: I
     ):
         headers = tuple(("X-Forwarded-For", each) for each in forwarded)
         assert await caller_ip(emulator, headers, client) == expected, client
+
+
+# -- bodies that come in pieces --------------------------------------------------------------------
+
+
+class Sender:
+    """A request whose body comes in pieces, as the test gives them; `answer` is its status and its headers."""
+
+    def __init__(self, emulator: InProcess, target: str, token: str | None) -> None:
+        headers = [("Host", "localhost")]
+        headers += [] if token is None else [("Authorization", f"Bearer {token}")]
+        self._pieces: asyncio.Queue[Message] = asyncio.Queue()
+        self._sent: list[Message] = []
+        scope = http_scope("POST", target.encode(), headers, "127.0.0.1")
+        self._task = asyncio.ensure_future(emulator.emulation.app(scope, self._pieces.get, self._send))
+
+    async def _send(self, message: Message) -> None:
+        self._sent.append(message)
+
+    async def give(self, size: int, *, more: bool = True) -> None:
+        """Returns when the piece has been taken, and the request answered if it is refused."""
+        self._pieces.put_nowait({"type": "http.request", "body": b"x" * size, "more_body": more})
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    def leave(self) -> None:
+        self._pieces.put_nowait({"type": "http.disconnect"})
+
+    async def answer(self) -> tuple[int, dict[bytes, bytes]]:
+        await self._task
+        return self._sent[0]["status"], dict(self._sent[0]["headers"])
+
+
+@with_emulator()
+async def test_who_has_no_credentials_is_refused_before_the_body_is_received(emulator: InProcess) -> None:
+    """D-812: the first piece is enough."""
+    for target, token in (
+        (f"/v2/publish/{URL}", None),
+        ("/v2/batch", "wrong"),
+        ("/v2/batch?queue_token=wrong", emulator.token),
+        ("/v2/queue/rotate-token/x", emulator.token),
+    ):
+        sender = Sender(emulator, target, token)
+        await sender.give(1)
+        assert (await sender.answer())[0] == 401, target
+
+
+def test_the_control_token_is_asked_for_before_the_body_is_received() -> None:
+    """D-812."""
+
+    @on_loop
+    async def run() -> None:
+        async with in_process(control_token="secret") as emulator:
+            sender = Sender(emulator, "/_emulator/destinations", None)
+            await sender.give(1)
+            assert (await sender.answer())[0] == 401
+
+    run()
+
+
+def test_bodies_under_way_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-812: what has been answered, or whose client has gone, makes room again."""
+    monkeypatch.setattr(endpoint, "MAX_BODIES", 1_000)
+    target = f"/v2/publish/{URL}"
+
+    @on_loop
+    async def run() -> None:
+        async with in_process() as emulator:
+            for _ in range(3):
+                gone, first, second = (Sender(emulator, target, emulator.token) for _ in range(3))
+                await gone.give(400)
+                await first.give(600)
+                await second.give(1)
+                status, headers = await second.answer()
+                assert (status, headers[b"retry-after"]) == (503, b"1")
+                # One that comes whole is not counted.
+                assert (await emulator.post(target, body=b"x" * 2_000)).status == 200
+
+                gone.leave()
+                await gone.answer()
+                await first.give(400, more=False)
+                assert (await first.answer())[0] == 200
+
+    run()

@@ -157,6 +157,7 @@ _STATUSES: list[tuple[Refused, int]] = [
     (errors.OverLimit("Svc-Retries", "quota maxRetries exceeded"), 412),
     (errors.PayloadTooLarge("too large"), 413),
     (_DAILY, 429),
+    (errors.NoRoom("the bodies exceed 1 byte"), 503),
     (errors.InsufficientStorage("no room"), 507),
 ]
 
