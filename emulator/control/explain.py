@@ -34,7 +34,7 @@ from emulator.control.reasons import (
     SentAgain,
 )
 from emulator.core.errors import NotFound
-from emulator.core.model.messages import CreatedBy, EventState, Message, Phase, Progress
+from emulator.core.model.messages import NOT_SENT, OUTCOME_UNKNOWN, CreatedBy, EventState, Message, Phase, Progress
 from emulator.core.record import DeadLetterId, MessageId
 from emulator.core.rules import retries
 from emulator.core.rules.publishing import DEDUPLICATION_MS
@@ -328,6 +328,8 @@ class Chain:
                 # The status of the answer, or why there was none (D-421).
                 number, _, said = name.partition(" ")
                 how = f"was answered {said}" if said.isdecimal() else f"failed: {said}"
+                if said in (OUTCOME_UNKNOWN, NOT_SENT):
+                    how = f"was abandoned: {said}"
                 if annotation.kind is AnnotationKind.REDELIVERY:
                     text = f"attempt {number} was sent again by a call and {how}, which changes nothing"
                     yield SentAgain(at_ms=at_ms, text=text, attempt=int(number))

@@ -22,7 +22,7 @@ from emulator.core.model.resources import (
 )
 from emulator.core.model.workflows import WorkflowRun
 from emulator.core.record import MessageId, QueueName, Record, RunId
-from emulator.core.state import AccountState, Counters, State, duplicate_subject
+from emulator.core.state import AccountState, Counters, State
 from emulator.core.timers import Timer, WaitList
 
 
@@ -146,9 +146,8 @@ def restore(checkpoint: Checkpoint) -> State:
             owner = state.accounts[message.account_id]
             owner.wait_list(progress.dispatch.hold).join(message.message_id, progress.dispatch.ticket)
     state.rules = {rule.rule_id: rule for rule in checkpoint.rules}
-    state.duplicates = {
-        duplicate_subject(each.message.message_id, each.number, each.redelivery): each for each in checkpoint.duplicates
-    }
+    for duplicate in checkpoint.duplicates:
+        state.add_duplicate(duplicate)
     state.held_destinations = {held.origin: held for held in checkpoint.held_destinations}
     state.search_indexes = {index.id: index for index in checkpoint.search_indexes}
     state.vector_indexes = {index.id: index for index in checkpoint.vector_indexes}

@@ -295,15 +295,14 @@ class MessageGivenUp(MessageStep):
 
 
 class DuplicateScheduled(Fact):
-    """A destination rule or a call has a delivery made again, whatever becomes of the message (D-421, D-705)."""
+    """A destination rule or a call has a delivery made again (D-421, D-705)."""
 
     duplicate: Duplicate
 
     def apply(self, state: State) -> None:
         duplicate = self.duplicate
-        subject = duplicate_subject(duplicate.message.message_id, duplicate.number, duplicate.redelivery)
         state.counters.redeliveries = max(state.counters.redeliveries, duplicate.redelivery)
-        state.duplicates[subject] = duplicate
+        subject = state.add_duplicate(duplicate)
         state.timers.arm(TimerKind.DUPLICATE, subject, duplicate.due_ms)
 
 
@@ -335,18 +334,22 @@ class DuplicateFinished(Fact):
 
     def apply(self, state: State) -> None:
         subject = duplicate_subject(self.message_id, self.number, self.outcome.redelivery)
-        message = state.duplicates.pop(subject).message
+        message = state.remove_duplicate(subject).message
         if message.run is not None:
             forget_ended(state, state.accounts[message.account_id], message.run.run_number)
 
 
 class CancelRequested(MessageStep):
+    """A message was canceled, and with it what a call has had sent again by now (D-780)."""
+
     leads = staying(*LIVE)
 
     at_ms: int
 
     def apply(self, state: State) -> None:
         _move_on(state, self, cancel_requested=True)
+        for subject in state.duplicates_of.get(self.message_id, ()):
+            state.duplicates[subject] = replace(state.duplicates[subject], is_called_off=True)
 
 
 class MessageCanceled(MessageStep):

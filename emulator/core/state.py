@@ -260,6 +260,8 @@ class State:
         self.rules: dict[RuleId, DestinationRule] = {}
         # Deliveries to be made again, and those under way, by their timers' subjects.
         self.duplicates: dict[str, Duplicate] = {}
+        # Those subjects by message, for the duplicates of live and of ended messages.
+        self.duplicates_of: dict[MessageId, dict[str, None]] = {}
         # By origin, the destinations to which nothing leaves.
         self.held_destinations: dict[str, HeldDestination] = {}
         self.accounts: dict[AccountId, AccountState] = {account.id: AccountState(account) for account in accounts}
@@ -272,6 +274,23 @@ class State:
     def apply(self, fact: Fact) -> None:
         """Record one fact. Raises WorldBroken for one that cannot follow on the present state."""
         fact.apply(self)
+
+    def add_duplicate(self, duplicate: Duplicate) -> str:
+        """Its subject."""
+        message_id = duplicate.message.message_id
+        subject = duplicate_subject(message_id, duplicate.number, duplicate.redelivery)
+        self.duplicates[subject] = duplicate
+        self.duplicates_of.setdefault(message_id, {})[subject] = None
+        return subject
+
+    def remove_duplicate(self, subject: str) -> Duplicate:
+        duplicate = self.duplicates.pop(subject)
+        message_id = duplicate.message.message_id
+        of_message = self.duplicates_of[message_id]
+        del of_message[subject]
+        if not of_message:
+            del self.duplicates_of[message_id]
+        return duplicate
 
 
 # -- decisions -----------------------------------------------------------------------------------

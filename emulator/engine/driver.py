@@ -235,8 +235,13 @@ class Driver:
 
         One that was cut off is not sent again either if its run has ended.
         """
-        progress = self.state.messages.get(attempt.message.message_id)
-        if progress is None or attempt.is_duplicate or attempt.redelivery:
+        message_id = attempt.message.message_id
+        if attempt.is_duplicate or attempt.redelivery:
+            subject = duplicate_subject(message_id, attempt.number, attempt.redelivery)
+            duplicate = self.state.duplicates.get(subject)
+            return duplicate is not None and duplicate.is_called_off
+        progress = self.state.messages.get(message_id)
+        if progress is None:
             return False
         return progress.dispatch.cancel_requested or (was_cut_off and is_called_off(self.state, progress))
 
@@ -393,10 +398,11 @@ class Driver:
         again = [progress for progress in under_way if not is_called_off(self.state, progress)]
         for progress in sorted(again, key=lambda each: each.dispatch.started_ms):
             self.outbox.add(self._attempt(progress))
-        for duplicate in self.state.duplicates.values():
-            if duplicate.started_ms is not None:
-                self.outbox.add(self._duplicate(duplicate))
-        if len(again) < len(under_way):
+        started = [each for each in self.state.duplicates.values() if each.started_ms is not None]
+        repeated = [each for each in started if not each.is_called_off]
+        for duplicate in repeated:
+            self.outbox.add(self._duplicate(duplicate))
+        if len(again) < len(under_way) or len(repeated) < len(started):
             # After the others: what it lets start started later than they did.
             self.handle(commands.AbandonAttempts())
         for held in tuple(self.state.held_destinations.values()):

@@ -8,7 +8,7 @@ import json
 import signal
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,38 @@ async def test_canceled_message_is_not_sent_again(tmp_path: Path, resume: Contin
         assert (await world.call("GET", "/v2/dlq")).json["messages"] == []
 
 
+@pytest.mark.parametrize("resume", [stopped, killed, killed_after_a_checkpoint, restored, imported, forked])
+@on_loop
+async def test_redelivery_of_a_canceled_message_is_not_sent_again(tmp_path: Path, resume: Continue) -> None:
+    gate = Gate()
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(receiver(gate))
+        emulator = await stack.enter_async_context(in_process(db=str(tmp_path / "w.db"), limits=HASTY))
+        refusing = await emulator.rule(f"{url}/slow", respond={"status": 500})
+        message_id = await emulator.publish(f"{url}/slow", {"Svc-Retries": "3", "Svc-Retry-Delay": str(3_600_000)})
+        [first] = await emulator.deliveries()
+        assert (await emulator.control("DELETE", f"/destinations/{refusing}")).status == 204
+        redelivering = spawn(emulator.control("POST", f"/deliveries/{first['seq']}/redeliver"))
+        await gate.entered.wait()
+        assert await bulk(emulator, message_id) == 200
+
+        world = await resume(emulator, stack, tmp_path)
+        gate.opened.set()
+        await world.world.driver.settle()
+        await world.control("POST", "/clock/advance", {"by": "7d"})
+
+        assert gate.paths == ["/slow"]
+        [_, delivery] = await world.deliveries()
+        assert (delivery["redelivery"], delivery["error"], delivery["response"]) == (1, OUTCOME_UNKNOWN, None)
+        explained = await world.control("GET", f"/messages/{message_id}/explain")
+        assert explained["state"] == "CANCELED"
+        [text] = [each["text"] for each in explained["reasons"] if each["kind"] == "redelivery"]
+        assert text == f"attempt 1 was sent again by a call and was abandoned: {OUTCOME_UNKNOWN}, which changes nothing"
+        # Where the world that it was about still runs, it has its answer by now.
+        redelivering.cancel()
+        await asyncio.wait([redelivering])
+
+
 @on_loop
 async def test_fork_ends_its_copy_and_the_original_gets_its_outcome(tmp_path: Path) -> None:
     gate = Gate()
@@ -248,9 +280,54 @@ def test_canceled_message_does_not_outlive_its_process(tmp_path: Path, how: str,
         assert sorted(request.path for request in hook.requests) == ["/canceled", "/kept", "/kept", "/queued"]
 
 
-def _call(server: processes.ServerProcess, method: str, path: str, body: object = None) -> Any:
+@pytest.mark.slow
+@pytest.mark.parametrize("clock", ["frozen", "realtime"])
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_redelivery_of_a_canceled_message_does_not_outlive_its_process(tmp_path: Path, how: str, clock: str) -> None:
+    opened = threading.Event()
+
+    def answer(request: Received) -> int:
+        if request.path == "/kept" or len(hook.requests) > 2:
+            opened.wait(processes.PATIENCE_S)
+        return 500
+
+    with emulators.receiver(answer) as hook:
+        options = ("--db", "w.db", "--clock", clock)
+        retries = {"Svc-Retries": "3", "Svc-Retry-Delay": "3600000"}
+        with processes.serving(*options, folder=tmp_path) as server:
+            message_id = _call(server, "POST", f"/v2/publish/{hook.url}/canceled", headers=retries)["messageId"]
+            _call(server, "POST", f"/v2/publish/{hook.url}/kept", headers=retries)
+            hook.wait_for(2)
+            recorded: list[Any] = []
+            while not recorded:
+                recorded = _call(server, "GET", f"/_emulator/deliveries?message_id={message_id}")["deliveries"]
+            assert _call(server, "POST", f"/_emulator/deliveries/{recorded[0]['seq']}/redeliver")["delivery"] is None
+            hook.wait_for(3)
+            assert _call(server, "DELETE", "/v2/messages", {"messageIds": [message_id]}) == {"cancelled": 1}
+            if how == "SIGKILL":
+                server.kill()
+            else:
+                server.stop(signal.SIGTERM)
+                assert server.exit_code == 0
+        opened.set()
+        with processes.serving(*options, folder=tmp_path) as server:
+            hook.wait_for(4)
+            explained = _call(server, "GET", f"/_emulator/messages/{message_id}/explain")
+            assert explained["state"] == "CANCELED"
+            assert [
+                OUTCOME_UNKNOWN in each["text"] for each in explained["reasons"] if each["kind"] == "redelivery"
+            ] == [True]
+            server.stop(signal.SIGTERM)
+        assert sorted(request.path for request in hook.requests) == ["/canceled"] * 2 + ["/kept"] * 2
+
+
+def _call(
+    server: processes.ServerProcess, method: str, path: str, body: object = None, headers: Mapping[str, str] = {}
+) -> Any:
     token = next(value for name, value in server.variables.items() if name.endswith("_TOKEN"))
-    headers = {"Authorization": f"Bearer {token}"} | ({} if body is None else {"Content-Type": "application/json"})
+    headers = {"Authorization": f"Bearer {token}", **headers} | (
+        {} if body is None else {"Content-Type": "application/json"}
+    )
     data = None if body is None else json.dumps(body).encode()
     with urlopen(Request(server.url + path, data, headers, method=method), timeout=processes.PATIENCE_S) as answer:
         content = answer.read()

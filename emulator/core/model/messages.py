@@ -346,7 +346,8 @@ class Duplicate(Record):
     """A delivery that is made again, as at-least-once allows: of attempt `number`, at `due_ms` (D-421).
 
     It counts on no limit, and its outcome changes nothing. It is under way from `started_ms` on. One that a call
-    asked for is the world's `redelivery` of that number (D-705); 0 is one that a rule makes.
+    asked for is the world's `redelivery` of that number (D-705); 0 is one that a rule makes. With `is_called_off`, its
+    message was canceled after it was scheduled, and it does not leave any more (D-780).
     """
 
     message: Message
@@ -355,6 +356,7 @@ class Duplicate(Record):
     answer: ScriptedAnswer | None
     started_ms: int | None = None
     redelivery: int = 0
+    is_called_off: bool = False
 
 
 class DeadLetter(Record):

@@ -100,7 +100,7 @@ def finish_duplicate(state: StateView, command: RecordAttempt) -> Decision[None]
     outcome = command.outcome
     if command.redelivery:
         outcome = replace(outcome, redelivery=command.redelivery)
-        if destination_rules.times_out(duplicate.answer, duplicate.message.policy.timeout_ms):
+        if not outcome.abandoned and destination_rules.times_out(duplicate.answer, duplicate.message.policy.timeout_ms):
             outcome = replace(outcome, response=None, error=TIMEOUT_ERROR, non_retryable=False)
     yield DuplicateFinished(
         message_id=command.message_id,
@@ -309,7 +309,8 @@ def record_attempt(state: StateView, command: RecordAttempt) -> Decision[None]:
 def abandon_attempts(state: StateView, command: AbandonAttempts) -> Decision[None]:
     """End the canceled messages that have an attempt in flight, without knowing how it went (D-780).
 
-    As with a cancellation, what they held is given on only after the last of them.
+    So end the redeliveries in flight that were called off with their messages, which may have ended since.
+    As with a cancellation, what was held is given on only after the last of them.
     """
     lost = [
         progress
@@ -318,6 +319,16 @@ def abandon_attempts(state: StateView, command: AbandonAttempts) -> Decision[Non
     ]
     for progress in lost:
         yield from _abandon(state, progress, abandoned_attempt(OUTCOME_UNKNOWN))
+    for duplicate in tuple(state.duplicates.values()):
+        if duplicate.is_called_off and duplicate.started_ms is not None:
+            abandoned = RecordAttempt(
+                message_id=duplicate.message.message_id,
+                number=duplicate.number,
+                outcome=abandoned_attempt(OUTCOME_UNKNOWN),
+                is_duplicate=duplicate.redelivery == 0,
+                redelivery=duplicate.redelivery,
+            )
+            yield from finish_duplicate(state, abandoned)
     for progress in lost:
         yield from admit_waiting(state, progress.message)
 

@@ -11,8 +11,9 @@ from emulator.core import commands, message_facts
 from emulator.core.checkpoint import restore
 from emulator.core.model.messages import NOT_SENT, OUTCOME_UNKNOWN, abandoned_attempt
 from emulator.core.model.options import CallType
+from emulator.core.record import MessageId
 from emulator.core.simulation import Simulation
-from tests.harness.simulations import DAY, HOUR, World, answered, callback, dump, flow, make_account, replay
+from tests.harness.simulations import DAY, HOUR, SECOND, World, answered, callback, dump, flow, make_account, replay
 from tests.harness.workflows import RunWorld, item, part, step
 
 URL = "https://api.example.com/hook"
@@ -182,3 +183,66 @@ def test_a_message_canceled_in_flight_is_not_delivered_twice_by_a_rule() -> None
     assert world.events_of(message_id)[-1] == "DELIVERED"
     assert world.simulation.state.duplicates == {}
     assert list(world.simulation.state.timers) == []
+
+
+# -- redeliveries -------------------------------------------------------------------------------
+
+
+def redeliver(world: World, message_id: MessageId) -> int:
+    return world.do(commands.Redeliver(message=world.messages[message_id], number=1))
+
+
+def outcomes_of_redeliveries(world: World) -> list[tuple[int, str | None]]:
+    return [(each.outcome.redelivery, each.outcome.error) for each in world.all(message_facts.DuplicateFinished)]
+
+
+@each_cancellation
+@pytest.mark.parametrize("is_in_flight", [True, False])
+def test_a_redelivery_is_called_off_with_its_live_message(how: str, *, is_in_flight: bool) -> None:
+    """D-780: whether the message itself has an attempt in flight or waits for its retry."""
+    world = in_flight(how, max_retries=3, retry_delay=str(HOUR), timeout_ms=SECOND)
+    (message_id,) = world.messages
+    if not is_in_flight:
+        world.finish(message_id, answered(500))
+    world.add_rule("*", latency_ms=2 * SECOND)
+    redeliver(world, message_id)
+    CANCELLATIONS[how](world)
+    state = restore(world.snapshot()[0])
+    facts = Simulation(state).handle(commands.AbandonAttempts()).facts
+    world.do(commands.AbandonAttempts())
+
+    assert outcomes_of_redeliveries(world) == [(1, OUTCOME_UNKNOWN)]
+    assert world.events_of(message_id)[-1] == "CANCELED"
+    assert world.simulation.state.duplicates == {}
+    assert facts == world.facts[-len(facts) :]
+    assert replay(world) == world.snapshot() == dump(state)
+
+
+def test_a_redelivery_that_was_asked_for_after_the_cancellation_is_made_again() -> None:
+    """D-705: of an ended message, and of one whose attempt is in flight."""
+    world = World(answering=None)
+    for phase in ("ended", "in flight"):
+        message_id = world.publish(f"{URL}/{phase}")
+        if phase == "ended":
+            world.finish(message_id, answered(500))
+        world.cancel(message_id)
+        redeliver(world, message_id)
+    other = world.publish(URL)
+    redeliver(world, other)
+    world.do(commands.AbandonAttempts())
+    assert outcomes_of_redeliveries(world) == []
+    assert [each.is_called_off for each in world.simulation.state.duplicates.values()] == [False] * 3
+    assert replay(world) == world.snapshot()
+
+
+def test_the_redelivery_of_a_call_whose_run_has_ended_ends_with_the_call() -> None:
+    """D-780."""
+    world = RunWorld()
+    world.answering = None
+    first = world.begin(max_retries=3)
+    redeliver(world, first.message_id)
+    world.succeed()
+    world.do(commands.AbandonAttempts())
+    assert outcomes_of_redeliveries(world) == [(1, OUTCOME_UNKNOWN)]
+    assert list(world.owner.ended_runs) == []
+    assert replay(world) == world.snapshot()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.core import commands, message_facts
-from emulator.core.model.messages import NOT_SENT, OUTCOME_UNKNOWN, MessageFilter
+from emulator.core.model.messages import NOT_SENT, OUTCOME_UNKNOWN, Attempt, AttemptOutcome, Message, MessageFilter
 from emulator.core.record import MessageId
 from tests.harness.engines import Engine, Gate
 from tests.harness.loops import cancelled, on_loop, spawn, turns
@@ -150,3 +150,69 @@ async def test_attempt_that_needs_no_network_is_not_made_either() -> None:
     await engine.driver.settle()
 
     assert ends(engine) == [NOT_SENT]
+
+
+# -- redeliveries -------------------------------------------------------------------------------
+
+
+async def failed(engine: Engine, url: str) -> Message:
+    """A message that waits for its retry."""
+
+    async def fail(_: Attempt) -> AttemptOutcome:
+        return answered(500)
+
+    engine.transport.handlers[url] = fail
+    await engine.publish(url, retry_delay=str(MINUTE))
+    await engine.driver.settle()
+    (progress,) = engine.driver.state.messages.values()
+    return progress.message
+
+
+def ends_of_redeliveries(engine: Engine) -> list[str | None]:
+    return [fact.outcome.error for fact in engine.all(message_facts.DuplicateFinished)]
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+@on_loop
+async def test_redelivery_that_waits_to_leave_is_not_made_once_its_message_is_canceled(*, is_frozen: bool) -> None:
+    engine = Engine(is_frozen=is_frozen, concurrency=1, settle_s=0.001)
+    message = await failed(engine, A)
+    gate = engine.transport.handlers[A] = Gate()
+    await engine.publish(A)
+    await gate.entered.wait()
+    await engine.driver.submit(commands.Redeliver(message=message, number=1))
+    await turns()
+    await cancel(engine, message.message_id)
+    gate.opened.set()
+    await engine.driver.settle()
+
+    assert engine.transport.sent == [A, A]
+    assert ends_of_redeliveries(engine) == [NOT_SENT]
+    await engine.driver.submit(commands.Redeliver(message=message, number=1))
+    await engine.driver.settle()
+    assert engine.transport.sent == [A, A, A]
+
+
+@pytest.mark.parametrize("is_canceled_first", [False, True])
+@on_loop
+async def test_resume_makes_a_redelivery_again_unless_its_message_was_canceled_later(
+    *, is_canceled_first: bool
+) -> None:
+    engine = Engine(settle_s=0.001)
+    message = await failed(engine, A)
+    engine.transport.handlers[A] = Gate()
+    if is_canceled_first:
+        await cancel(engine, message.message_id)
+    await engine.driver.submit(commands.Redeliver(message=message, number=1))
+    await turns()
+    if not is_canceled_first:
+        await cancel(engine, message.message_id)
+    assert engine.transport.sent == [A, A]
+    await engine.driver.close(grace_s=0)
+
+    again = Engine(state=engine.world_state)
+    again.driver.resume()
+    await again.driver.settle()
+
+    assert again.transport.sent == ([A] if is_canceled_first else [])
+    assert ends_of_redeliveries(again) == [None if is_canceled_first else OUTCOME_UNKNOWN]
