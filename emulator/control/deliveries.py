@@ -74,7 +74,7 @@ def read_delivery_query(given: Query) -> DeliveryQuery:
         cursor=given.text("cursor"),
         message_id=given.text("message_id"),
         wanted=HistoryFilter(
-            url=given.text("url"),
+            url=given.url("url"),
             label=given.text("label"),
             queue=given.text("queue"),
             schedule_id=given.text("schedule"),

@@ -65,7 +65,7 @@ def read_message_query(pairs: Pairs) -> MessageQuery:
 def read_filter(given: Query) -> HistoryFilter:
     """What a list of messages or of dead letters is asked for by `FILTERS`. Raises: InvalidInput."""
     return HistoryFilter(
-        url=given.text("url"),
+        url=given.url("url"),
         label=given.text("label"),
         schedule_id=given.text("schedule"),
         queue=given.text("queue"),

@@ -43,7 +43,7 @@ def read_runs(given: Query) -> RunQuery:
         cursor=given.one("cursor", parse_cursor, strip=False),
         states=() if state is None else (RunState(state),),
         wanted=HistoryFilter(
-            url=given.text("url"), label=given.text("label"), id=given.text("id"), text=given.text("text")
+            url=given.url("url"), label=given.text("label"), id=given.text("id"), text=given.text("text")
         ),
     )
 

@@ -14,6 +14,7 @@ from emulator.core.language.text import excerpt
 from emulator.wire.json_reader import read_choice, read_clock_instant
 from emulator.wire.names import parse_name, parse_number, read_field
 from emulator.wire.times import number_or_text
+from emulator.wire.urls import MAX_URL_LENGTH
 
 T = TypeVar("T")
 Pairs = Iterable[tuple[str, str]]
@@ -92,6 +93,10 @@ class Query:
         """The value of a parameter as it was given, None without one. Raises: InvalidInput."""
         return self.one(name, str, strip=False)
 
+    def url(self, name: str) -> str | None:
+        """A URL, or a glob of URLs, as it was given; no URL of a message is longer (D-813). Raises: InvalidInput."""
+        return self.one(name, _parse_url_filter, strip=False)
+
     def integer(self, name: str, least: int, most: int, default: int) -> int:
         """The number that a parameter gives, `default` without it. Raises: InvalidInput."""
         digits = max(6, len(str(most)))
@@ -145,6 +150,13 @@ def _parse_order(text: str) -> bool:
     if latest_first is None:
         raise Malformed(f"expected earliestFirst or latestFirst, got {excerpt(text)}")
     return latest_first
+
+
+def _parse_url_filter(text: str) -> str:
+    # Of a pattern that is much longer, SQLite says that it is too complex.
+    if len(text) > MAX_URL_LENGTH:
+        raise Malformed(f"expected at most {MAX_URL_LENGTH} characters, got {len(text)}")
+    return text
 
 
 def parse_instant_ms(text: str) -> int:
