@@ -29,6 +29,9 @@ FOLDER = resources.path("contracts")
 # Larger files are refused: no description of an API comes near.
 _MAX_BYTES = 32 * 1024 * 1024
 _DEEPEST = 200
+_MERGE = "tag:yaml.org,2002:merge"
+# Of all mappings together. Merges of merges double with each level (D-792).
+_MOST_MERGED = 100_000
 
 
 class UnreadableContract(Exception):
@@ -143,6 +146,24 @@ def _loader() -> Any:
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
+        _merged = 0
+
+        def flatten_mapping(self, node: Any) -> None:
+            for key, value in node.value:
+                if key.tag == _MERGE:
+                    for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                        self._count_merged(source)
+            super().flatten_mapping(node)
+
+        def _count_merged(self, source: Any) -> None:
+            """Raises: MarkedYAMLError before so much is copied."""
+            if isinstance(source, yaml.MappingNode):
+                self.flatten_mapping(source)
+                self._merged += len(source.value)
+                if self._merged > _MOST_MERGED:
+                    reason = f"more than {_MOST_MERGED} values by its merges"
+                    raise yaml.MarkedYAMLError(problem=reason, problem_mark=source.start_mark)
+
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
             return {str(key): value for key, value in super().construct_mapping(node, deep).items()}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,3 +97,30 @@ def test_any_other_is_recognized_by_the_beginning_of_its_headers() -> None:
 )
 def test_without_a_sign_it_is_the_expected_one(document: Any, expected: Any) -> None:
     assert dialect_of(document, expected) is expected
+
+
+# -- merges ----------------------------------------------------------------------------------------
+
+OWN_MERGES = "{k: v}"
+for number in range(45):
+    OWN_MERGES = f"{{<<: [&a{number} {OWN_MERGES}, *a{number}]}}"
+LARGE = "{" + ", ".join(f"k{number}: 1" for number in range(2_000)) + "}"
+
+
+@pytest.mark.parametrize("text", [OWN_MERGES, f"[&a {LARGE}, {{<<: [{'*a, ' * 5_000}]}}]"], ids=["levels", "one"])
+def test_merges_that_grow_are_refused_before_they_are_made(tmp_path: Path, text: str) -> None:
+    """D-792: measured in processor time, so that other programs do not count."""
+    path = tmp_path / "theirs.yaml"
+    path.write_text(f"openapi: 3.0.0\ninfo: {text}\n")
+    started_s = time.process_time()
+    with pytest.raises(
+        files.UnreadableContract, match=r"theirs\.yaml: line 2: .* more than 100000 values by its merges"
+    ):
+        files.read(path)
+    assert time.process_time() - started_s < 2
+
+
+def test_merges_of_merges_are_understood(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.yaml"
+    path.write_text("openapi: 3.0.0\nx: &a {title: a, version: 1}\ninfo: {<<: [{<<: *a, title: b}, *a], more: 2}\n")
+    assert files.read(path)["info"] == {"title": "b", "version": 1, "more": 2}
