@@ -69,6 +69,9 @@ class _ExactTargetProtocol(HttpToolsProtocol):
         # It is not cancelled for each request, which would cost more than to look again when it fires.
         self._timer: asyncio.TimerHandle | None = None
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Anybody could fill the log with its advice to install a library: no WebSocket is spoken here."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(JoiningTransport(transport, self.loop))
         self._wait_for_head()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ from starlette.responses import PlainTextResponse
 
 from emulator.server import serving
 from emulator.server.connections import ConnectionLimits, JoiningTransport
-from tests.harness.loops import on_loop
+from tests.harness.loops import PATIENCE_S, on_loop
 
 pytestmark = pytest.mark.slow
 SERVERS = pytest.mark.parametrize("name", ["uvicorn", "hypercorn"])
@@ -133,3 +134,20 @@ async def test_head_and_body_of_an_answer_leave_together_and_what_nothing_follow
     await asyncio.sleep(0)
 
     assert written.calls == [b"headbody1", b"headbody2", b"head", b"event", b"last", b"closed"]
+
+
+@SERVERS
+@pytest.mark.parametrize("line", ["GET /a HTTP/1.1", "CONNECT /a HTTP/1.1"])
+@on_loop
+async def test_a_request_for_a_web_socket_leaves_no_line_in_the_log(
+    name: str, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither needs a token."""
+    upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhl\r\n"
+    async with served(name, ConnectionLimits()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{line}\r\nHost: localhost\r\n{upgrade}\r\n".encode())
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+        writer.close()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
