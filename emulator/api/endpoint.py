@@ -114,13 +114,14 @@ class Bodies:
     ALL: Final = "emulator.bodies"
     _OWN: Final = "emulator.body_size"
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_BODIES) -> None:
+        self._most = most
         self._size = 0
 
     def take(self, scope: Scope, size: int) -> None:
         """A piece of a request's body has come. Raises NoRoom."""
-        if self._size + size > MAX_BODIES:
-            raise NoRoom(f"the bodies of all calls under way exceed {MAX_BODIES} bytes together")
+        if self._size + size > self._most:
+            raise NoRoom(f"the bodies of all calls under way exceed {self._most} bytes together")
         self._size += size
         scope[self._OWN] = scope.get(self._OWN, 0) + size
 

@@ -78,11 +78,12 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         began_s = time.perf_counter()
-        scope[Bodies.ALL] = self._bodies
+        # An application around this one may have a limit of its own.
+        bodies: Bodies = scope.setdefault(Bodies.ALL, self._bodies)
         try:
             await self._answer(scope, receive, send)
         finally:
-            self._bodies.release(scope)
+            bodies.release(scope)
             status, endpoint = scope.get(_STATUS), scope.get("endpoint")
             # Without a status the client has gone.
             if status is not None:

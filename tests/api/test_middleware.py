@@ -8,7 +8,7 @@ import base64
 import pytest
 from starlette.types import Message
 
-from emulator.api import endpoint
+from emulator.api.endpoint import Bodies
 from emulator.core.record import Headers
 from tests.harness.emulators import Answer, InProcess, asgi_call, http_scope, in_process, with_emulator
 from tests.harness.loops import on_loop
@@ -264,12 +264,14 @@ async def test_a_forwarded_address_of_a_trusted_proxy_is_the_callers(emulator: I
 class Sender:
     """A request whose body comes in pieces, as the test gives them; `answer` is its status and its headers."""
 
-    def __init__(self, emulator: InProcess, target: str, token: str | None) -> None:
+    def __init__(self, emulator: InProcess, target: str, token: str | None, bodies: Bodies | None = None) -> None:
         headers = [("Host", "localhost")]
         headers += [] if token is None else [("Authorization", f"Bearer {token}")]
         self._pieces: asyncio.Queue[Message] = asyncio.Queue()
         self._sent: list[Message] = []
         scope = http_scope("POST", target.encode(), headers, "127.0.0.1")
+        if bodies is not None:
+            scope[Bodies.ALL] = bodies
         self._task = asyncio.ensure_future(emulator.emulation.app(scope, self._pieces.get, self._send))
 
     async def _send(self, message: Message) -> None:
@@ -316,16 +318,16 @@ def test_the_control_token_is_asked_for_before_the_body_is_received() -> None:
     run()
 
 
-def test_bodies_under_way_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_under_way_have_a_limit_together() -> None:
     """D-812: what has been answered, or whose client has gone, makes room again."""
-    monkeypatch.setattr(endpoint, "MAX_BODIES", 1_000)
+    bodies = Bodies(1_000)
     target = f"/v2/publish/{URL}"
 
     @on_loop
     async def run() -> None:
         async with in_process() as emulator:
             for _ in range(3):
-                gone, first, second = (Sender(emulator, target, emulator.token) for _ in range(3))
+                gone, first, second = (Sender(emulator, target, emulator.token, bodies) for _ in range(3))
                 await gone.give(400)
                 await first.give(600)
                 await second.give(1)
