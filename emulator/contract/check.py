@@ -34,7 +34,7 @@ from emulator.core.language.text import canonical_name, is_alike
 from emulator.core.record import Record
 from emulator.wire.dialect import Dialect, owner_of
 from emulator.wire.json_reader import Json, JsonObject, check_size
-from emulator.wire.messaging.mistakes import TELEMETRY
+from emulator.wire.messaging.mistakes import MOST_NAMES, TELEMETRY
 from emulator.wire.parts import Pairs, RequestParts, is_control
 
 if TYPE_CHECKING:
@@ -164,11 +164,15 @@ class Contract:
         given: dict[str, list[str]] = {}
         for name, value in parts.query:
             given.setdefault(name, []).append(value)
+        unknown = 0
         for name, values in given.items():
             parameter = named(operation.query, name)
             if name.lower() in [token.lower() for token in tokens]:
                 continue
             if parameter is None:
+                unknown += 1
+                if unknown > MOST_NAMES:
+                    continue
                 yield from self._unknown_parameter(operation, name, [*operation.query, *tokens])
             elif any(values):
                 filled = [value for value in values if value]
@@ -221,11 +225,13 @@ class Contract:
         else:
             return
         publish = next(each for each in self._operations if each.id == mismatches.PUBLISH)
+        lines: dict[str, list[str]] = {}
         for place, entry in entries:
-            for name in table(entry.get("headers")):
-                if named(publish.headers, name.lower()) is None:
-                    for line in self._unknown_header(publish, name.lower()):
-                        yield f"{place}headers: {line}"
+            for name in map(str.lower, table(entry.get("headers"))):
+                if name not in lines and len(lines) < MOST_NAMES and named(publish.headers, name) is None:
+                    lines[name] = list(self._unknown_header(publish, name))
+                for line in lines.get(name, ()):
+                    yield f"{place}headers: {line}"
 
     # -- answers ------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from emulator.contract.document import Api, objects, rebuilt, resolved
 from emulator.wire import dialect
 from emulator.wire.json_reader import Json
 from tests.contracts.conformance import contract
+from tests.wire.request_parts import request
 
 
 def document(**fields: Any) -> dict[str, Any]:
@@ -51,6 +52,20 @@ def test_what_is_wrong_with_an_answer(
     sent = None if body is None else json.dumps(body).encode()
     found = contract().answer(contract().find(*call.split()), status, given, sent)
     assert [each for each in found if each != "message: unknown field"] == wrong
+
+
+def test_of_many_unknown_names_a_hundred_are_compared() -> None:
+    """D-810: in the query, and in the items of a batch, at each place of a name."""
+    many = "&".join(f"svc-retires-{number}=1" for number in range(300))
+    found = contract().request(contract().find("GET", "/v2/keys"), request(query=many, method="GET", path="/v2/keys"))
+    assert len(found.wrong) == 100
+
+    names = [f"svc-retires-{number}" for number in range(300)]
+    batch = [{"destination": "https://a.test", "headers": dict.fromkeys(each, "1")} for each in (names, names[:1])]
+    call = request(("content-type", "application/json"), body=json.dumps(batch).encode(), path="/v2/batch")
+    found = contract().request(contract().find("POST", "/v2/batch"), call)
+    places = [line.partition("headers: ")[0] for line in found.wrong]
+    assert [places.count(place) for place in ("[0].", "[1].")] == [100, 1]
 
 
 def test_without_the_document_of_an_api_nothing_is_said_of_its_paths() -> None:
