@@ -1,6 +1,6 @@
 """How many small faults of the code the quick tests notice: mutmut plants them, one at a time.
 
-`--sample 40` tries so many, of some modules that the seed chooses. Without it every mutant of the modules is tried, and
+`--sample 40` tries so many, of some modules that the seed chooses, with the quickest of the tests. Without it every mutant of the modules is tried, and
 a run that was ended is continued. What survives is printed with its change, and can be seen in `build/mutants` again,
 with `mutmut show NAME`. `tests/mutants.toml` says which tests are run, and names the mutants that no test can notice.
 """
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     if not paths:
         parser.error(f"no module that is mutated is named {' or '.join(patterns)}")
     if options.sample is None:
-        prepare(list(paths.values()))
+        prepare(list(paths.values()), "tests")
         mutmut("run", "--max-children", str(options.processes))
         return report(results())
     if options.sample < 1:
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     modules = chance.sample(sorted(paths), min(MODULES_OF_A_SAMPLE, len(paths)))
     print(f"seed {options.seed}: {', '.join(modules)}", flush=True)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    prepare([paths[module] for module in modules])
+    prepare([paths[module] for module in modules], "quick")
     with chdir(FOLDER):  # mutmut reads its settings there.
         chosen = spread([mutants_of(module, paths[module]) for module in modules], options.sample, chance)
     mutmut("run", "--max-children", str(options.processes), *chosen)
@@ -92,8 +92,11 @@ def spread(groups: Sequence[Sequence[str]], count: int, chance: random.Random) -
     return list(filter(None, chain.from_iterable(zip_longest(*shuffled))))[:count]
 
 
-def prepare(modules: Sequence[Path]) -> None:
-    """A folder with the code and its tests as they are now, and what mutmut shall do there."""
+def prepare(modules: Sequence[Path], selection: str) -> None:
+    """A folder with the code and its tests as they are now, and what mutmut shall do there.
+
+    `selection` is which tests of each area shall be run: all its `tests`, or the `quick` ones.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in NEEDED:
         source, target = ROOT / name, FOLDER / name
@@ -104,7 +107,7 @@ def prepare(modules: Sequence[Path]) -> None:
             shutil.copy(source, target)
     paths = [path.relative_to(ROOT) for path in modules]
     areas = [area for area in SETTINGS["area"] if any(path.match(each) for path in paths for each in area["modules"])]
-    tests = list(dict.fromkeys(folder for area in areas for folder in area["tests"]))
+    tests = list(dict.fromkeys(folder for area in areas for folder in area[selection]))
     own = {
         **SETTINGS["mutmut"],
         "source_paths": ["emulator"],
