@@ -1,8 +1,9 @@
 """How many small faults of the code the quick tests notice: mutmut plants them, one at a time.
 
-`--sample 40` tries so many, of some modules that the seed chooses, with the quickest of the tests. Without it every mutant of the modules is tried, and
-a run that was ended is continued. What survives is printed with its change, and can be seen in `build/mutants` again,
-with `mutmut show NAME`. `tests/mutants.toml` says which tests are run, and names the mutants that no test can notice.
+`--sample 40` tries so many, of some modules that the seed chooses, with the quickest of the tests. Without it every
+mutant of the modules is tried, and a run that was ended is continued. What survives is printed with its change, and can
+be seen in `build/mutants` again, with `mutmut show NAME`. `tests/mutants.toml` says which tests are run, and names the
+mutants that no test can notice.
 """
 
 from __future__ import annotations
